@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test coverage check format bench compiled explore fuzz soak docs lock clean
+.PHONY: help setup study test coverage check format bench explore fuzz soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,14 +29,14 @@ study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)
 test: setup ## run the tests (at most 10 minutes on two cores)
 	@$(BIN)/python -m pytest -n 3 $(ARGS)
 
-coverage: setup ## measure the branch coverage of core, protocols, check, wire and net (slow)
+coverage: setup ## measure the branch coverage of endpoint, protocols, check, wire and net (slow)
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m coverage run -m pytest -q -n 2 tests/core tests/protocols tests/check tests/wire \
+	@$(BIN)/python -m coverage run -m pytest -q -n 2 tests/endpoint tests/protocols tests/check tests/wire \
 	  tests/net tests/scenarios tests/examples --ignore-glob='*soak.py' $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet
-	@mkdir -p build
-	@$(BIN)/python -m coverage json --quiet -o build/coverage.json
-	@$(BIN)/python -m tools.covered build/coverage.json
+	@for part in endpoint protocols check wire net; do \
+	  $(BIN)/python -m coverage report --include="src/antecede/$$part/*" --skip-covered --fail-under=95 || exit 1; \
+	done
 
 check: setup ## check format, lint, types and imports
 	@$(BIN)/ruff format --check .
@@ -51,22 +51,20 @@ format: setup ## format all files and fix what the linter can
 bench: setup ## run the benchmarks (ARGS="..." selects some)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-compiled: setup ## build the compiled form: build/compiled/dist/*.whl, and unpacked beside it
-	@$(BIN)/python -m tools.compiled build/compiled $(ARGS)
-
 explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 	@$(BIN)/python -m tests.inbox.explore
 	@$(BIN)/python -m tests.logs.model --runs 20000
 
-fuzz: setup ## feed damaged bytes to the Codec and damaged logs to each reader, ten minutes each
+fuzz: setup ## damaged bytes for the Codec and for nodes, damaged logs for readers, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)
-	@$(BIN)/python -m tests.pipeline.fuzz --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.net.fuzz --seconds 600 $(ARGS)
+	@$(BIN)/python -m tests.events.fuzz --seconds 600 $(ARGS)
 
 soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
-	@$(BIN)/python -m tests.core.test_churn_size 10000
-	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/pipeline/streams/test_reorder_cli.py -k killed
+	@$(BIN)/python -m antecede.check.campaign --scripts 20000
+	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/reorder/test_reorder_cli.py tests/reorder/test_positions.py -k killed
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600
@@ -80,7 +78,7 @@ soak: setup ## run protocols, nodes and reorder for long: state that must not gr
 	@$(BIN)/python -m tests.logs.shop --client nats --seconds 600
 
 docs: setup ## write the generated pages and build the site in site/
-	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m tools.pages
 	@$(BIN)/zensical build --clean --strict
 
 lock: setup ## pin versions and hashes again, without addresses

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from antecede.pipeline.audits.entry import Audit, audit, audit_table
-from antecede.pipeline.spark.session import session
+from antecede.audit.api import Audit, audit, audit_table
+from antecede.spark.session import session
 from benchmarks._tables import judge, record
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 Both versions run the same traffic in turn, in short slices: each has a process of its own, which
 imports antecede from its own sources. The fastest slice of each counts, since other work on the
-machine only ever makes one slower. Where there is a C compiler, the compiled form of the present
-sources runs besides.
+machine only ever makes one slower.
 
 Traffic: every process sends on average each 0.1 s, to one other or to a random set; a packet takes
 0.05 s on average, so packets overtake each other. What a protocol sends besides (acknowledgements,
@@ -20,7 +19,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from itertools import product
 from pathlib import Path
+from statistics import geometric_mean
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks._tables import record
@@ -31,19 +32,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "benchmarks" / "_endpoint_worker.py"
-BASE = "7c5a6ab"
-"""The last commit before endpoints were rebuilt for speed."""
+BASE = "66bfba1"
+"""The last commit before endpoints were rebuilt from one class and small rules."""
 
 SIZES, CASTS = (3, 10, 30, 50, 200), ("unicast", "multicast")
 ROUNDS, SLICE_SECONDS, SLICE_STEPS, WARM_SECONDS = 5, 0.1, 20, 2.0
 MORE_ROUNDS = 15  # for optimal, whose ratios have bounds
 
-# Bounds for optimal: new against old, by number of processes.
-PLAIN_MIN = {3: 7.0, 10: 12.0, 30: 18.0, 50: 18.0}
-CODEC_MIN = {3: 8.0, 10: 8.0, 30: 12.0, 50: 12.0}
-COMPILED_MIN = {3: 25.0, 10: 18.0, 30: 18.0, 50: 18.0}
-BYTES_MAX = 1.15
-SLOWER = 0.9  # below this ratio a protocol counts as slower than before
+MEAN_MIN, CASE_MIN, BYTES_MAX = 0.95, 0.88, 1.05
+"""Bounds for optimal, now against base: the geometric mean, a single case, and bytes."""
+OTHERS_MIN = 1.0
+"""Below this ratio another protocol counts as slower than before; bytes as above for some."""
+SMALL = ("optimal", "pruned", "matrix", "broadcast", "vectors")
 
 
 class Worker:
@@ -157,76 +157,65 @@ def _cast(offered: list[str], cast: str) -> str | None:
     return "broadcast" if cast == "multicast" and "broadcast" in offered else None
 
 
-def _row(protocol: str, n: int, cast: str, cases: dict[str, Case]) -> tuple[str, bool]:
-    now = cases["now"]
-    text = f"{protocol:<11} {n:>3} {cast:<9}"
-    old = cases.get("base")
-    missed = []
+def _row(protocol: str, n: int, cast: str, cases: dict[str, Case]) -> tuple[str, list[float]]:
+    """Return a line of the table, and the ratios of speed, bare and with codec."""
+    now, old = cases["now"], cases.get("base")
+    text = f"{protocol:<16} {n:>3} {cast:<9}"
     for label, case in cases.items():
         text += f" | {label} {case.bare:>8,.0f} {case.coded:>8,.0f} {case.bytes:>7.1f} B"
-        if old is None or label == "base":
-            continue
-        bare, coded, size = (
-            case.bare / old.bare,
-            case.coded / old.coded,
-            case.bytes / old.bytes,
-        )
-        text += f" ({bare:5.1f}x {coded:5.1f}x {size:4.2f})"
-        if protocol == "optimal" and label == "now":
-            missed += ["without codec"] * (bare < PLAIN_MIN.get(n, 0))
-            missed += ["with codec"] * (coded < CODEC_MIN.get(n, 0))
-        elif protocol == "optimal":
-            missed += ["compiled"] * (coded < COMPILED_MIN.get(n, 0))
-        elif min(bare, coded) < SLOWER:
-            missed.append("slower")
-    if protocol == "optimal" and old is not None and n <= 50 and now.bytes > BYTES_MAX * old.bytes:
-        missed.append("bytes")
-    return text + (f"  <-- missed: {', '.join(missed)}" if missed else ""), not missed
+    if old is None:
+        return text, []
+    bare, coded, size = now.bare / old.bare, now.coded / old.coded, now.bytes / old.bytes
+    text += f" ({bare:5.2f}x {coded:5.2f}x {size:4.2f})"
+    least = CASE_MIN if protocol == "optimal" else OTHERS_MIN
+    missed = ["speed"] * (min(bare, coded) < least)
+    missed += ["bytes"] * (protocol in SMALL and n <= 50 and size > BYTES_MAX)
+    return text + (f"  <-- missed: {', '.join(missed)}" if missed else ""), [bare, coded]
 
 
 def main(
     *,
     quick: bool,
     base: str = BASE,
-    compiled: str | None = None,
     protocols: tuple[str, ...] = (),
     sizes: tuple[int, ...] = (),
 ) -> bool:
-    """Compare; ``compiled`` is a folder that contains a compiled antecede, or it is built."""
-    from tools.compiled import cached, has_tools  # workers do without
-
+    """Compare the present sources with those of a commit."""
     met = True
-    if compiled is None and not quick and has_tools():
-        print("building the compiled form (a minute or two, unless it is there already) ...")
-        compiled = str(cached())
+    means: dict[str, list[float]] = {"bare": [], "with codec": []}
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         old = export(base, Path(name))
         sources = {} if old is None else {"base": old}
         sources["now"] = ROOT / "src"
-        if compiled is not None:
-            sources["compiled"] = Path(compiled)
         if old is None:
             print(f"commit {base} is not here, so there is nothing to compare with")
         workers = {label: Worker(source) for label, source in sources.items()}
         for worker in workers.values():
             stack.callback(worker.close)
         print("deliveries per CPU second without and with codec, bytes per packet (times base)")
-        for protocol, offered in next(iter(workers.values())).casts.items():
-            if protocols and protocol not in protocols:
+        offers = next(iter(workers.values())).casts
+        chosen = [name for name in offers if not protocols or name in protocols]
+        for protocol, n, wanted in product(chosen, sizes or ((3,) if quick else SIZES), CASTS):
+            cast = _cast(offers[protocol], wanted)
+            if cast is None:
                 continue
-            for n in sizes or ((3,) if quick else SIZES):
-                for wanted in CASTS:
-                    cast = _cast(offered, wanted)
-                    if cast is not None:
-                        cases = measure(workers, protocol, n, cast, quick=quick)
-                        line, fine = _row(protocol, n, cast, cases)
-                        for label, case in cases.items():
-                            record(
-                                "endpoints", protocol=protocol, n=n, cast=cast, version=label,
-                                **case._asdict(),
-                            )  # fmt: skip
-                        print(line if not quick else line.partition("  <--")[0], flush=True)
-                        met = met and (fine or quick)
+            cases = measure(workers, protocol, n, cast, quick=quick)
+            line, ratios = _row(protocol, n, cast, cases)
+            for label, case in cases.items():
+                record(
+                    "endpoints", protocol=protocol, n=n, cast=cast, version=label,
+                    **case._asdict(),
+                )  # fmt: skip
+            print(line if not quick else line.partition("  <--")[0], flush=True)
+            met = met and (quick or "missed" not in line)
+            if protocol == "optimal" and n <= 50:
+                for label, ratio in zip(means, ratios, strict=False):
+                    means[label].append(ratio)
+    for label, found in means.items():
+        if found:
+            mean = geometric_mean(found)
+            print(f"optimal {label}: {mean:.2f} times base (geometric mean, bound {MEAN_MIN})")
+            met = met and (quick or mean >= MEAN_MIN)
     return met
 
 
@@ -235,9 +224,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("endpoints")
     own.add_argument(
         "--base", default=BASE, help="the commit to compare with (default %(default)s)"
-    )
-    own.add_argument(
-        "--compiled", help="a folder that contains a compiled antecede; by default it is built"
     )
     own.add_argument("--protocol", action="append", default=[], help="only this one; repeatable")
     own.add_argument(
@@ -249,7 +235,6 @@ def options(asked: argparse.Namespace) -> dict[str, Any]:
     """Return this benchmark's options as keywords of :func:`main`."""
     return {
         "base": asked.base,
-        "compiled": asked.compiled,
         "protocols": tuple(asked.protocol),
         "sizes": tuple(asked.size),
     }

@@ -7,7 +7,7 @@ the machine then matters least; the best slice of several rounds counts. Durable
 disk, so their rate is messages per second by the clock, beside what SQLite alone commits in such
 batches.
 
-Bounds: 0.5 of the streams echo at windows 16 and 256, 1.0 in the compiled form; durable, 5,000
+Bounds: 0.5 of the streams echo at windows 16 and 256; durable, 5,000
 messages/s or half of what SQLite alone commits.
 """
 
@@ -26,7 +26,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from antecede.core.messages import COMPILED
 from antecede.errors import AntecedeError
 from antecede.net import Limits, Node
 from antecede.net.metrics import parse_metrics
@@ -37,7 +36,7 @@ PAYLOAD = bytes(256)
 FRAME = len(PAYLOAD) + 32
 WINDOWS = (1, 16, 256)
 SLICES = 8
-SHARE_MIN = 1.0 if COMPILED else 0.5
+SHARE_MIN = 0.5
 DURABLE_MIN, SQLITE_SHARE_MIN = 5_000.0, 0.5
 NAMES = ("a", "b", "c")
 
@@ -366,5 +365,5 @@ def measure(*, quick: bool) -> bool:
             f"p99 {1e3 * cuts[98]:.1f} ms"
         )
         record("node_latency", mode=label, p50_ms=1e3 * cuts[49], p99_ms=1e3 * cuts[98])
-    print(f"protocol: optimal, {'compiled' if COMPILED else 'plain Python'}")
+    print("protocol: optimal")
     return is_met or quick

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 import antecede
 from antecede.pipeline import reorder
-from antecede.pipeline.spark.session import session
-from antecede.pipeline.streams.entry import SESSION
+from antecede.reorder.api import SESSION
+from antecede.spark.session import session
 from benchmarks._tables import judge, record
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 
 import antecede
 from antecede import sim
-from antecede.pipeline.audits.entry import audit_table
+from antecede.audit.api import audit_table
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.metrics import measure as measure_trace
 from antecede.sim.workloads import paper

@@ -54,7 +54,7 @@ class Chat:
         self.is_ordered = protocol != "none"
         name = protocol if self.is_ordered else "matrix"
         self.endpoint = antecede.endpoint(name, process=me, members=tuple(roster))
-        self.codec = antecede.Codec(tuple(roster))
+        self.codec = antecede.Codec(self.endpoint)
         self.me, self.roster, self.slow, self.show = me, roster, slow or {}, show
         self.links: dict[str, asyncio.Queue[tuple[bytes, bool]]] = {
             peer: asyncio.Queue() for peer in roster if peer != me
@@ -72,11 +72,11 @@ class Chat:
         head, _, rest = line.partition(" ")
         dests = [head[1:]] if head.startswith("@") else list(self.links)
         text = rest if head.startswith("@") else line
-        if self.endpoint.INFO.blocking and len(dests) > 1:
-            name = self.endpoint.INFO.name
+        if self.endpoint.info.blocking and len(dests) > 1:
+            name = self.endpoint.info.name
             msg = f"{name} sends to one and waits; write to one (@name), or use buffered"
             raise antecede.UsageError(msg)
-        can_multicast = "broadcast" in self.endpoint.INFO.casts
+        can_multicast = "broadcast" in self.endpoint.info.casts
         for targets in [dests] if can_multicast else [[dest] for dest in dests]:
             effects = self.endpoint.send(targets, text.encode())
             self.sends += 1

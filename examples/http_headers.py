@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
 
 import antecede
-from antecede.core import Delivery
+from antecede import Delivery
 from antecede.net import Stamp
 
 HEADER = "Antecede-Stamp"

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Protocol
 
 import antecede
-from antecede.core import Delivery
+from antecede import Delivery
 from antecede.net import Stamp, Stamped
 
 HEADER = "antecede"

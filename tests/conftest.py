@@ -1,15 +1,22 @@
 """What all tests share: the Hypothesis profile, the shared folder, the order, the rule on skips."""
 
+from __future__ import annotations
+
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.workers import Scheduling, needs_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.spark import Cluster
 
 settings.register_profile(
     "antecede",
@@ -26,16 +33,15 @@ TESTS = Path(__file__).resolve().parent
 # started last, they would leave a core idle.
 FIRST = (
     "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
-    "core/test_compiled.py",
     "net/test_soak.py",  # mostly waits
     "check/test_explore.py",
-    "pipeline/streams/test_reorder_cli.py",
+    "reorder/test_reorder_cli.py",
     "sim/test_benchmarks.py",  # compiles the other kernels
-    "pipeline/test_audit_windows.py",  # compiles the rest of the audit
-    "pipeline/test_cluster.py",
-    "pipeline/test_study_cli.py",
-    "pipeline/streams/test_nats_spark.py",
-    "pipeline/test_audit_spark.py",
+    "audit/test_windows.py",  # compiles the rest of the audit
+    "spark/test_cluster.py",
+    "study/test_cli.py",
+    "reorder/test_nats_spark.py",
+    "audit/test_spark.py",
 )
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
@@ -47,6 +53,24 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip("no shared folder beside the project")
     return path
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return the one embedded session that all tests of a worker share."""
+    from tests.support.spark import embedded
+
+    with embedded() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Return a standalone cluster whose Python has never heard of the package."""
+    from tests.support.spark import standalone
+
+    with standalone() as started:
+        yield started
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

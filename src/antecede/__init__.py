@@ -7,21 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from antecede import protocols as _protocols
-from antecede.core import (
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
     NOTHING,
-    PROTOCOLS,
     ControlSize,
     Delivery,
     Effects,
-    Endpoint,
     MessageId,
     Need,
     Packet,
-    ProtocolInfo,
-    Restart,
-    endpoint,
-    size,
 )
+from antecede.endpoint.registry import PROTOCOLS, endpoint, size, view_of
+from antecede.endpoint.view import View
 from antecede.errors import (
     AntecedeError,
     BrokerError,
@@ -32,16 +30,16 @@ from antecede.errors import (
     LogError,
     MasterError,
     NodeClosedError,
+    OtherViewError,
     PeerError,
     QueueFullError,
     SnapshotError,
     StoreError,
-    UnknownProcessError,
     UsageError,
 )
 
 if TYPE_CHECKING:
-    from antecede.eventlog import EventLog
+    from antecede.events import EventLog
     from antecede.wire import Codec
 
 __version__ = "0.2.0"
@@ -66,22 +64,23 @@ __all__ = [
     "MessageId",
     "Need",
     "NodeClosedError",
+    "OtherViewError",
     "Packet",
     "PeerError",
     "ProtocolInfo",
     "QueueFullError",
-    "Restart",
     "SnapshotError",
     "StoreError",
-    "UnknownProcessError",
     "UsageError",
+    "View",
     "endpoint",
     "size",
+    "view_of",
 ]
 
 assert set(_protocols.__all__) == set(PROTOCOLS)
 
-_LATER = {"Codec": "antecede.wire", "EventLog": "antecede.eventlog"}
+_LATER = {"Codec": "antecede.wire", "EventLog": "antecede.events"}
 
 
 def __getattr__(name: str) -> object:

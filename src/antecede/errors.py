@@ -7,6 +7,8 @@ error is in its attributes; the text is for people.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class AntecedeError(Exception):
     """Base of all errors raised by this package; never raised itself."""
@@ -20,19 +22,16 @@ class PeerError(AntecedeError):
     """A packet from another process broke the protocol. Drop it, or drop the peer."""
 
 
-class UnknownProcessError(PeerError):
-    """A packet comes from, or names, a process that is not a member (yet).
+class OtherViewError(PeerError):
+    """A packet of another view: ``number``, where this endpoint is in view ``current``.
 
-    This is the normal race when a process joins: offer the packet again after ``add``. ``process``
-    is the name, or None if only the number of members shows that one is missing.
+    Drop it for good if its view is older. If it is newer, offer it again in that view.
     """
 
-    def __init__(
-        self, message: str, *, process: str | None = None, members: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, message: str, *, number: int = 0, current: int = 0) -> None:
         super().__init__(message)
-        self.process = process
-        self.members = members
+        self.number = number
+        self.current = current
 
 
 class SnapshotError(PeerError):
@@ -103,3 +102,18 @@ class BrokerError(AntecedeError):
 
 class CauseMissingError(AntecedeError):
     """A record has waited for its causes longer than the limit, and ``on_limit`` is ``"raise"``."""
+
+
+def shown(value: object) -> str:
+    """Return a value as error messages show it: short and on one line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer too long for Python to print
+        text = f"<{type(value).__name__} too long to show>"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as error messages list them: on one line, whatever is in them."""
+    return ", ".join([name if name.isprintable() else repr(name) for name in names])

@@ -7,6 +7,6 @@ that lack what the source needs there is none, and nothing else is disturbed.
 import contextlib
 
 with contextlib.suppress(ImportError):
-    from antecede.pipeline.streams.nats_source import NatsSource as DefaultSource
+    from antecede.reorder.nats_source import NatsSource as DefaultSource
 
 __all__ = ["DefaultSource"]

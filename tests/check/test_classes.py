@@ -85,7 +85,7 @@ def test_crown_free_is_synchronous_realisable(seed: int) -> None:
         steps=8 + seed % 9,
         self_share=0.0,
     )
-    world = run_script(script, "matrix", endpoint_class=Unordered, promises=())
+    world = run_script(script, "matrix", rules=Unordered, promises=())
     world.drain()
     history = world.history
     assert (crown(history) == ()) == instants(history)
@@ -99,7 +99,7 @@ def test_random_histories_show_every_class() -> None:
     kinds = set()
     for seed in range(150):
         script = random_script(seed, members=3, casts=("unicast",), steps=10, self_share=0.0)
-        world = run_script(script, "matrix", endpoint_class=Unordered, promises=())
+        world = run_script(script, "matrix", rules=Unordered, promises=())
         world.drain()
         kinds.add(history_class(world.history))
     assert kinds == set(CLASSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,37 +21,46 @@ from antecede.check.exploration import main
 from antecede.check.plays import Move, Play, every_way
 from antecede.check.scripts import run_step
 from antecede.check.search import Explorer
-from antecede.core.messages import Delivery, Effects, MessageId, Need
-from antecede.core.registry import protocol_class
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.messages import FREE, Delivery, Effects, Message, MessageId
+from antecede.endpoint.registry import rules_of
 from antecede.errors import UsageError
 
-MATRIX: Any = protocol_class("matrix")
+MATRIX: Any = rules_of("matrix")
 
 
-def test_steps_add_take_and_remove() -> None:
-    world = World("optimal", "ab", pull=True)
-    run_step(world, ("add", "c"))
+def test_steps_take_restart_lose_and_crash() -> None:
+    world = World("optimal", "abc", pull=True)
     run_step(world, ("send", "a", ("b", "c"), None))
     run_step(world, ("packet", "a", "c", 1, False))
     run_step(world, ("take", "c", None))
     run_step(world, ("restart", "c"))
-    run_step(world, ("remove", "b"))
-    assert world.endpoints["a"].members == ("a", "c")
+    run_step(world, ("lose", 5))  # the only packet in flight
+    assert not world.in_flight
+    run_step(world, ("lose", 5))
+    run_step(world, ("loss", "a", "b", 1))
+    run_step(world, ("crash", "a", -1))
+    run_step(world, ("send", "a", ("b",), None))  # it is gone, so nothing happens
+    run_step(world, ("settle",))
+    run_step(world, ("skip", "b", "c", None))  # it is there, so this is a part of something else
+    assert [step[0] for step in world.steps] == [
+        "send", "packet", "take", "restart", "loss", "crash", "take", "take", "skip", "skip",
+        "take", "take",
+    ]  # fmt: skip
     assert [str(event) for event in world.history.events] == [
         "a sends a:1 to b, c",
         "c delivers a:1",
     ]
-    run_step(world, ("send", "b", ("a",), None))  # it is gone, so nothing happens
-    assert len(world.history.events) == 2
+    world.check()
     with pytest.raises(ValueError, match="unknown step"):
         run_step(world, ("dance",))
 
 
-def test_a_script_may_restart_endpoints_also_of_a_class_of_ones_own() -> None:
+def test_a_script_may_restart_endpoints_also_with_rules_of_ones_own() -> None:
     made = random_script(1, members=3, casts=("multicast",), steps=40, restart_share=0.3)
     restarts = [step for step in made.steps if step[0] == "restart"]
     assert restarts
-    world = World("matrix", made.members, endpoint_class=MATRIX)
+    world = World("matrix", made.members, rules=MATRIX)
     for step in made.steps:
         run_step(world, step)
     world.drain()
@@ -72,38 +82,46 @@ def test_too_few_for_a_ring_are_one_group() -> None:
 class Deaf(MATRIX):  # type: ignore[misc]  # a class that the registry returned
     """Delivers nothing, whatever arrives."""
 
-    def _unmet(self, packet: Any) -> Any:
-        yield Need(packet.source, 99, "count")
-
-    def _first_unmet(self, packet: Any) -> Any:
-        return Need(packet.source, 99, "count")
+    def blocker(self, packet: Any) -> int:
+        return int(99 << self.view.shift | packet.source_no)
 
 
-class Echoing(MATRIX):  # type: ignore[misc]  # a class that the registry returned
-    """Delivers everything twice."""
+@pytest.fixture
+def spoil(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Effects], Effects]], None]:
+    """Return what spoils all that endpoints return from ``send`` and ``receive``."""
 
-    def _deliver(self, packet: Any) -> None:
-        super()._deliver(packet)
-        self._delivered.append(self._delivered[-1])
+    def spoil(change: Callable[[Effects], Effects]) -> None:
+        for name in ("send", "receive"):
+            real = getattr(Endpoint, name)
+
+            def spoilt(*given: Any, real: Any = real, **named: Any) -> Effects:
+                return change(real(*given, **named))
+
+            monkeypatch.setattr(Endpoint, name, spoilt)
+
+    return spoil
 
 
-@pytest.mark.parametrize(
-    ("mutant", "promise", "word"),
-    [(Deaf, "liveness", "never delivers a:1"), (Echoing, "integrity", "a:1 twice")],
-)
-def test_what_is_broken_is_told_with_a_script(mutant: Any, promise: str, word: str) -> None:
-    found = explore("matrix", 2, 1, endpoint_class=mutant, promises=("safety", "liveness"))
-    assert found.promise == promise
-    assert word in found.sentence
-    assert f"BROKEN {promise}: " in str(found)
+def test_one_that_delivers_nothing_is_told_with_a_script() -> None:
+    found = explore("matrix", 2, 1, rules=Deaf, promises=("safety", "liveness"))
+    assert found.promise == "liveness"
+    assert "never delivers a:1" in found.sentence
+    assert "BROKEN liveness: " in str(found)
     assert isinstance(found.script, Script)
     assert not found.is_clean
 
 
+def test_one_that_delivers_twice_is_told(spoil: Any) -> None:
+    spoil(lambda made: Effects(made.packets, made.deliveries * 2, made.event))
+    found = explore("matrix", 2, 1)
+    assert found.promise == "integrity"
+    assert "a:1 twice" in found.sentence
+
+
 def test_one_that_holds_for_ever_is_not_quiescent() -> None:
-    found = explore("matrix", 2, 1, endpoint_class=Deaf, promises=("quiescence",))
+    found = explore("matrix", 2, 1, rules=Deaf, promises=("quiescence",))
     assert found.promise == "quiescence"
-    world = World("matrix", "ab", endpoint_class=Deaf, promises=("quiescence",))
+    world = World("matrix", "ab", rules=Deaf, promises=("quiescence",))
     world.send("a", ("b",))
     world.drain()
     with pytest.raises(BrokenPromiseError, match="quiescence"):
@@ -113,45 +131,38 @@ def test_one_that_holds_for_ever_is_not_quiescent() -> None:
 def test_the_command_says_which_script_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(MATRIX, "_unmet", Deaf._unmet)
-    monkeypatch.setattr(MATRIX, "_first_unmet", Deaf._first_unmet)
+    monkeypatch.setattr(MATRIX, "blocker", Deaf.blocker)
     words = ["--processes", "2", "--messages", "1", "--protocol", "matrix"]
     assert main(words) == 1
     assert "shortest failing script: Script(members=" in capsys.readouterr().out
 
 
-class Misdirecting(MATRIX):  # type: ignore[misc]  # a class that the registry returned
-    """Delivers the first message of all in the place of any other."""
+def test_a_delivery_at_the_wrong_process_is_told(spoil: Any) -> None:
+    """The first message of all is delivered in the place of any other."""
 
-    def _deliver(self, packet: Any) -> None:
-        super()._deliver(packet)
-        last = self._delivered[-1]
-        self._delivered[-1] = Delivery(last.message, last.dests, b"0", last.event)
+    def misdirected(made: Effects) -> Effects:
+        return Effects(made.packets, tuple(map(as_first, made.deliveries)), made.event)
 
+    def as_first(one: Delivery) -> Delivery:
+        old = one.content
+        first = Message(old.view, old.sender, old.seq, old.dests, b"0", old.control)
+        return Delivery(first, one.event, ())
 
-class Miscounting(MATRIX):  # type: ignore[misc]  # a class that the registry returned
-    """Numbers its sends wrongly."""
-
-    def send(self, dests: Any, payload: bytes = b"", **given: Any) -> Effects:
-        made: Effects = super().send(dests, payload, **given)
-        return Effects(made.packets, made.deliveries, made.event + 1)
-
-
-def test_a_delivery_at_the_wrong_process_is_told() -> None:
-    found = explore("matrix", 3, 2, casts=("unicast",), endpoint_class=Misdirecting)
+    spoil(misdirected)
+    found = explore("matrix", 3, 2, casts=("unicast",))
     assert found.promise == "integrity"
-    assert found.script is not None
-    assert [step[0] for step in found.script.steps] == ["send", "send", "packet"]
+    assert [step[0] for step in found.failure] == ["send", "send", "arrive"]
 
 
-def test_a_send_with_a_wrong_number_is_told() -> None:
-    world = World("matrix", "ab", endpoint_class=Miscounting)
+def test_a_send_with_a_wrong_number_is_told(spoil: Any) -> None:
+    spoil(lambda made: Effects(made.packets, made.deliveries, made.event + 1))
+    world = World("matrix", "ab")
     with pytest.raises(BrokenPromiseError, match="the send of a:1 is event 1, not 2"):
         world.send("a", ("b",))
 
 
 def test_order_is_judged_also_after_the_fact() -> None:
-    world = World("matrix", "ab", endpoint_class=Hasty, promises=())
+    world = World("matrix", "ab", rules=Hasty, promises=())
     world.send("a", ("b",))
     world.send("a", ("b",))
     world.arrive(1)
@@ -164,11 +175,8 @@ def test_order_is_judged_also_after_the_fact() -> None:
 class Hasty(MATRIX):  # type: ignore[misc]  # a class that the registry returned
     """Delivers everything at once."""
 
-    def _unmet(self, packet: Any) -> Any:
-        yield from ()
-
-    def _first_unmet(self, packet: Any) -> Any:
-        return None
+    def blocker(self, packet: Any) -> int:
+        return FREE
 
 
 def test_a_cast_that_a_protocol_lacks_is_refused_by_every_tool() -> None:
@@ -198,7 +206,7 @@ def test_a_failure_is_replayed_step_by_step() -> None:
     info = MATRIX.INFO
     explorer = Explorer(
         "matrix", ("a", "b"), 1, options={}, casts=info.casts, promises=info.promises,
-        endpoint_class=None, symmetric=True,
+        rules=None, symmetric=True,
     )  # fmt: skip
     assert explorer.run(lambda *_: False)
     world = explorer.replay([("send", "a", ("b",), None), ("arrive", 0)])

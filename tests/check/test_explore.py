@@ -12,8 +12,8 @@ from antecede.check.cases import Case, cases
 from antecede.check.exploration import main
 from antecede.check.scripts import process_names
 from antecede.check.search import Explorer
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Cast
+from antecede.endpoint.info import Cast
+from antecede.endpoint.rules import Rules
 from tests.check.mutants import MUTANTS
 
 ALL = [
@@ -67,7 +67,7 @@ def made(protocol: str, processes: int, messages: int, casts: tuple[Cast, ...]) 
         options={},
         casts=casts,
         promises=info.promises,
-        endpoint_class=None,
+        rules=None,
         symmetric=False,
     )
 
@@ -128,20 +128,20 @@ def test_renaming_saves_work_and_finds_the_same() -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_broken_line_is_found_with_a_shortest_script(mutant: type[Endpoint]) -> None:
+def test_a_broken_line_is_found_with_a_shortest_script(mutant: type[Rules]) -> None:
     protocol, promises = MUTANTS[mutant]
-    result = explore(protocol, 3, 3, casts=("multicast",), endpoint_class=mutant)
+    result = explore(protocol, 3, 3, casts=("multicast",), rules=mutant)
     assert result.promise in promises, str(result)
     if result.promise != "integrity":
         assert result.script is not None
         with pytest.raises(BrokenPromiseError, match=f"broke {result.promise}"):
-            run_script(result.script, protocol, endpoint_class=mutant, drain=0)
+            run_script(result.script, protocol, rules=mutant, drain=0)
 
 
 def test_the_shortest_script_of_no_order_at_all_has_three_steps() -> None:
     """Two messages of one sender, and the second arrives: nothing shorter can go wrong."""
     mutant = next(one for one in MUTANTS if one.__name__ == "Unordered")
-    result = explore("matrix", 3, 4, casts=("multicast",), endpoint_class=mutant)
+    result = explore("matrix", 3, 4, casts=("multicast",), rules=mutant)
     assert result.script is not None
     assert [step[0] for step in result.script.steps] == ["send", "send", "packet"]
     assert result.sentence == (
@@ -198,7 +198,7 @@ def test_bounded_is_exhausted_where_it_must_send_extra_messages() -> None:
         options={"k": 5},
         casts=("multicast",),
         promises=antecede.PROTOCOLS["bounded"].promises,
-        endpoint_class=None,
+        rules=None,
         symmetric=True,
     )
     assert explorer.run(lambda _situations, _cost: False)

@@ -1,25 +1,28 @@
 """The world that runs protocols: its networks, its judgement, and what it says when one fails."""
 
 import re
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
-from antecede import Effects, MessageId, Packet, UsageError
+from antecede import Delivery, Effects, Endpoint, Need, Packet, UsageError
 from antecede.check import BrokenPromiseError, Script, World, random_script, run_script, shrunk
-from antecede.core.endpoint import Endpoint
-from antecede.protocols.matrix import Matrix
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.messages import Message
+from antecede.endpoint.rules import Rules
 from antecede.protocols.optimal import Optimal
 from tests.check.mutants import MUTANTS, NoMerge, Unordered
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_random_scripts_find_every_mutant(mutant: type[Endpoint]) -> None:
+def test_random_scripts_find_every_mutant(mutant: type[Rules]) -> None:
     protocol, promises = MUTANTS[mutant]
     for seed in range(60):
         script = random_script(seed, members=3 + seed % 3, casts=("multicast",), steps=45)
         try:
-            run_script(script, protocol, endpoint_class=mutant, drain=Random(seed))
+            run_script(script, protocol, rules=mutant, drain=Random(seed))
         except BrokenPromiseError as error:
             found = error.promise
             break
@@ -34,42 +37,27 @@ def test_a_missing_prune_is_no_breach_of_order(seed: int) -> None:
     keeps_all = next(one for one in MUTANTS if one.__name__ == "KeepsAll")
     script = random_script(seed, members=4, casts=("multicast",), steps=45)
     promises = {"safety", "liveness", "quiescence", "no_overblocking"}
-    run_script(script, "optimal", endpoint_class=keeps_all, promises=promises, drain=0)
+    run_script(script, "optimal", rules=keeps_all, promises=promises, drain=0)
 
 
-class Forgetful(Matrix):
-    """Forgets on which channel numbers it has sent: harm done in the base, not in the rules."""
+def test_a_send_that_repeats_channel_numbers_loses_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Harm done in the endpoint, not in the rules."""
+    real = Endpoint.send
 
-    def send(self, dests: object, payload: bytes = b"", *, after: int | None = None) -> Effects:
-        self._channels.sent.clear()
-        return super().send(dests, payload, after=after)  # type: ignore[arg-type]
+    def forgetful(one: Endpoint, *given: Any, **named: Any) -> Effects:
+        state = {**one.state(), "sent": [0] * one.view.n}
+        one.load(Fields("state", {k: v for k, v in state.items() if k not in MADE}), resumed=True)
+        return real(one, *given, **named)
 
-
-class Miscounts(Matrix):
-    """Numbers its events wrongly."""
-
-    def receive(self, packet: Packet) -> Effects:
-        self._events += 1
-        return super().receive(packet)
-
-
-class Garbles(Matrix):
-    """Loses payloads on the way to the application."""
-
-    def _deliver(self, packet: Packet) -> None:
-        super()._deliver(packet)
-        from dataclasses import replace
-
-        self._delivered[-1] = replace(self._delivered[-1], payload=b"?")
-
-
-def test_channel_numbers_that_repeat_lose_messages() -> None:
-    world = World("matrix", "ab", endpoint_class=Forgetful)
+    monkeypatch.setattr(Endpoint, "send", forgetful)
+    world = World("optimal", "ab")
     world.send("a", ["b"])
     world.send("a", ["b"])
     with pytest.raises(BrokenPromiseError, match="b holds a:2, although every cause"):
         world.drain()
-    world = World("matrix", "ab", endpoint_class=Forgetful, promises={"liveness"})
+    world = World("optimal", "ab", promises={"liveness"})
     world.send("a", ["b"])
     world.send("a", ["b"])
     world.drain()
@@ -77,22 +65,48 @@ def test_channel_numbers_that_repeat_lose_messages() -> None:
         world.check()
 
 
-def test_wrong_event_numbers_are_noticed() -> None:
-    world = World("matrix", "ab", endpoint_class=Miscounts)
-    world.send("a", ["b"])
+MADE = {"process", "pull", "held_max", "held_bytes_max", "queue_max"}
+"""Of a state, what an endpoint is made with."""
+
+
+def spoilt(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Delivery], Delivery]) -> World:
+    """Return a world whose endpoints deliver something else."""
+    real = Endpoint.receive
+
+    def receive(one: Endpoint, packet: Packet) -> Effects:
+        effects = real(one, packet)
+        return Effects(effects.packets, tuple(map(spoil, effects.deliveries)), effects.event)
+
+    monkeypatch.setattr(Endpoint, "receive", receive)
+    world = World("matrix", "ab")
+    world.send("a", ["b"], b"hello")
+    return world
+
+
+def test_wrong_event_numbers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = spoilt(monkeypatch, lambda one: Delivery(one.content, one.event + 1, ()))
     with pytest.raises(BrokenPromiseError, match="as event 2, but it is event 1"):
         world.drain()
 
 
-def test_a_changed_payload_is_noticed() -> None:
-    world = World("matrix", "ab", endpoint_class=Garbles)
-    world.send("a", ["b"], b"hello")
+def test_a_changed_payload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def garbled(one: Delivery) -> Delivery:
+        old = one.content
+        other = Message(old.view, old.sender, old.seq, old.dests, b"?", old.control)
+        return Delivery(other, one.event, ())
+
     with pytest.raises(BrokenPromiseError, match="with another payload"):
-        world.drain()
+        spoilt(monkeypatch, garbled).drain()
+
+
+def test_a_mark_without_a_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = (Need("a", 7),)
+    with pytest.raises(BrokenPromiseError, match="b delivers a:1 and calls message 7 of a lost"):
+        spoilt(monkeypatch, lambda one: Delivery(one.content, one.event, lost)).drain()
 
 
 def test_a_failure_prints_a_script_that_shows_it_again() -> None:
-    world = World("matrix", "abc", endpoint_class=NoMerge)
+    world = World("matrix", "abc", rules=NoMerge)
     world.send("a", ["c"])
     world.send("a", ["b"])
     world.arrive_packet("a", "b")
@@ -105,12 +119,12 @@ def test_a_failure_prints_a_script_that_shows_it_again() -> None:
     assert printed is not None
     script = eval(printed.group(1), {"Script": Script})
     with pytest.raises(BrokenPromiseError, match="a:1 comes before b:1"):
-        run_script(script, "matrix", endpoint_class=NoMerge)
+        run_script(script, "matrix", rules=NoMerge)
 
 
 def test_a_failing_script_shrinks_to_what_matters() -> None:
     def run(script: Script) -> None:
-        run_script(script, "matrix", endpoint_class=Unordered, drain=-1)
+        run_script(script, "matrix", rules=Unordered, drain=-1)
 
     long = random_script(3, members=5, casts=("multicast",), steps=80)
     error = shrunk(long, run)
@@ -120,7 +134,7 @@ def test_a_failing_script_shrinks_to_what_matters() -> None:
 
 
 def test_a_fifo_network_keeps_each_channel_in_order() -> None:
-    world = World("matrix", "ab", fifo=True, endpoint_class=Unordered)
+    world = World("matrix", "ab", fifo=True, rules=Unordered)
     sent = [world.send("a", ["b"]) for _ in range(4)]
     while world.in_flight:
         world.arrive(-1, keep=True)
@@ -146,10 +160,13 @@ def test_small_holding_buffers_never_lose_or_block(seed: int) -> None:
 
 def test_pull_mode_judges_what_could_be_taken() -> None:
     class Stubborn(Optimal):
-        def waiting(self) -> dict[MessageId, tuple[object, ...]]:  # type: ignore[override]
-            return dict.fromkeys(super().waiting(), ("nothing",))
+        def blocker(self, packet: Packet) -> int:
+            return 1 << self.view.shift | packet.source_no
 
-    world = World("optimal", "ab", pull=True, endpoint_class=Stubborn)
+        def missing(self, packet: Packet) -> list[int]:
+            return [self.blocker(packet)]
+
+    world = World("optimal", "ab", pull=True, rules=Stubborn)
     world.send("a", ["b"])
     with pytest.raises(BrokenPromiseError, match="b holds a:1, although"):
         world.drain()

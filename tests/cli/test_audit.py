@@ -14,12 +14,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.cli.options import named
 from antecede.errors import UsageError
-from antecede.eventlog import Event
-from antecede.pipeline.runs import RunFolder
+from antecede.events import Event
 from antecede.report.numbers import figure
+from antecede.runs import RunFolder
 
 LATE = [
     Event("a", 1, "send", "m1", ("c",), 0.0),

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.errors import LogError, UsageError
-from antecede.pipeline.logs.base import Source
-from antecede.pipeline.logs.sources import read, read_logs
+from antecede.events.log import Source
+from antecede.events.sources import read, read_logs
 from tests.cli.test_audit import call
 
 PATTERNS = ["--send", "send (?<message>.)", "--deliver", "deliver (?<message>.)"]

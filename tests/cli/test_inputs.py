@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def started(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("antecede.pipeline.spark.session._connect", started)
+    monkeypatch.setattr("antecede.spark.session._connect", started)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -77,7 +77,7 @@ def test_standard_input_may_be_a_device_too(
 def test_a_pipe_that_never_ends_is_refused_when_memory_does(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("antecede.eventlog.content.machine_bytes", lambda: 4096.0)
+    monkeypatch.setattr("antecede.events.content.machine_bytes", lambda: 4096.0)
     reader, writer = os.pipe()
     os.write(writer, b"y\n" * 1000)
     with os.fdopen(reader) as endless:

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede import memory
+from antecede.audit.local_windows import LocalWindows
+from antecede.audit.windows.rounds import check
 from antecede.cli.main import app
 from antecede.errors import UsageError
-from antecede.eventlog import Event
+from antecede.events import Event
 from antecede.memory import machine_bytes, require_memory
-from antecede.pipeline.audits.local import Local
-from antecede.pipeline.audits.windows.rounds import check
-from tests.pipeline.test_audit_windows import columns
+from tests.audit.test_windows import columns
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop.jsonl"
 
@@ -67,10 +67,12 @@ def test_an_audit_of_too_many_processes_is_refused(
 def test_windows_that_too_many_messages_cross_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Event("a", 1, "send", "m", ("b",))
     log = [first, Event("a", 2, "local"), Event("b", 1, "local"), Event("b", 2, "deliver", "m")]
-    monkeypatch.setattr("antecede.pipeline.audits.windows.rounds.BYTES_PER_PAIR", 0)
+    monkeypatch.setattr("antecede.audit.windows.rounds.BYTES_PER_PAIR", 0)
     events, names, _ = columns(log)
     rows = [(event.message, event.dests) for event in log]
-    arrangement = Local(events, names, lambda at: [rows[row] for row in at], np.array([[1, 1]]))
+    arrangement = LocalWindows(
+        events, names, lambda at: [rows[row] for row in at], np.array([[1, 1]])
+    )
     monkeypatch.setattr(memory, "machine_bytes", lambda: 1.0)
     with pytest.raises(UsageError, match="1 messages that cross cuts, of 2 processes, would take"):
         check(arrangement)
@@ -79,7 +81,7 @@ def test_windows_that_too_many_messages_cross_are_refused(monkeypatch: pytest.Mo
 def test_advice_skips_what_does_not_fit_and_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("antecede.pipeline.advice.formulas.machine_bytes", lambda: 500.0)
+    monkeypatch.setattr("antecede.advise.costs.machine_bytes", lambda: 500.0)
     out = tmp_path / "out"
     with pytest.raises(SystemExit):
         app(["advise", str(SHOP), "--local", "--protocol", "central", "--protocol", "optimal",

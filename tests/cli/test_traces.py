@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antecede.cli.main import app
-from tests.pipeline.traces import REVERSED, S, jaeger, otlp, zipkin
+from tests.support.traces import REVERSED, S, jaeger, otlp, zipkin
 
 WRITERS = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin}
 

@@ -12,7 +12,7 @@ import antecede
 from antecede import sim
 from benchmarks import _tables, control_bytes
 from benchmarks.__main__ import main
-from docs.benchmarks_page import MEASURED, benchmarks_page
+from tools.benchmarks_page import MEASURED, benchmarks_page
 
 pytestmark = pytest.mark.timeout(3600)  # kernels may have to be compiled first
 

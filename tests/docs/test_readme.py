@@ -60,7 +60,7 @@ def test_every_verb_is_shown() -> None:
 
 BLOCK = README.partition("## On the command line")[2].partition("```console")[2].partition("```")[0]
 LINES = [line.partition("#")[0].split()[2:] for line in BLOCK.strip().splitlines()]
-#: These need Spark; tests/pipeline/test_printed.py runs them.
+#: These need Spark; tests/docs/test_printed.py runs them.
 ON_SPARK = ("reorder", "study")
 STATUS = {"audit": 1}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ Make = Callable[..., Inbox]
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    folder = tmp_path_factory.mktemp("postgres") / "server"
-    with PostgresServer(folder, durable=False) as server:
+def postgres() -> Iterator[PostgresServer]:
+    # Another run of pytest would shut other users, such as the server's, out of tmp_path.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PostgresServer(Path(folder) / "server", durable=False) as server,
+    ):
         yield server
 
 

@@ -218,7 +218,7 @@ def soak(place: str, folder: Path, seconds: float, workers: int, seed: int) -> d
 
 def finish(base: Base, folder: Path) -> dict[str, Any]:
     """Offer everything once more, and judge."""
-    last = max(int(path.read_text()) for path in folder.glob("progress-?"))
+    last = max((int(path.read_text()) for path in folder.glob("progress-?")), default=0)
     count = (last + 1) * EPOCH
     work = Work(base.place, folder, 9, 1, 0)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Adapters with the real thing on loopback: uvicorn and httpx, RabbitMQ, Redis, NATS."""
+"""Adapters with the real thing on loopback: uvicorn and httpx, RabbitMQ, Redis, NATS, Kafka."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from antecede.errors import PeerError
+from antecede.errors import PeerError, UsageError
 from antecede.inbox import AsyncInbox, Inbox, Offer, Outgoing
 from antecede.inbox import headers as heads
 from antecede.inbox.cloudevents import event_of, offer_of
 from tests.inbox import brokers
+from tests.logs.brokers import Kafka
 
 PATIENCE = 120.0
 
@@ -164,7 +166,9 @@ def test_requests_of_a_handler_carry_its_causes() -> None:
 # FastStream.
 
 
-async def run_faststream(make: Callable[[Any], Any], folder: Path) -> list[tuple[str, Any]]:
+async def run_faststream(
+    make: Callable[[Any], Any], folder: Path, options: dict[str, Any]
+) -> list[tuple[str, Any]]:
     """Publish a shipment, a payment and an order, effects first; return what was handled."""
     from faststream import Context
 
@@ -176,7 +180,7 @@ async def run_faststream(make: Callable[[Any], Any], folder: Path) -> list[tuple
     done = asyncio.Event()
 
     def subscribe(topic: str) -> None:
-        @broker.subscriber(topic)  # type: ignore[untyped-decorator]
+        @broker.subscriber(topic, **options)  # type: ignore[untyped-decorator]
         async def handle(body: dict[str, int], transaction: Any = Context()) -> None:  # noqa: B008
             await transaction.execute("CREATE TABLE IF NOT EXISTS seen(topic TEXT)")
             await transaction.execute("INSERT INTO seen VALUES (?)", (topic,))
@@ -189,7 +193,7 @@ async def run_faststream(make: Callable[[Any], Any], folder: Path) -> list[tuple
     for topic in ("orders", "payments", "shipments"):
         subscribe(topic)
 
-    @broker.subscriber("plain")  # type: ignore[untyped-decorator]
+    @broker.subscriber("plain", **options)  # type: ignore[untyped-decorator]
     async def plain(body: str) -> None:
         seen.append(("plain", body))
 
@@ -229,40 +233,45 @@ def quietly(work: Any) -> Any:
         return asyncio.run(work)
 
 
-def test_faststream_over_nats(tmp_path: Path) -> None:
-    module = pytest.importorskip("faststream.nats")
-    with brokers.nats(tmp_path / "nats") as url:
-        check_order(
-            quietly(
-                run_faststream(
-                    lambda wares: module.NatsBroker(url, middlewares=wares, logger=None), tmp_path
-                )
-            )
-        )
+@contextlib.contextmanager
+def kafka(folder: Path) -> Iterator[str]:
+    with Kafka(folder) as server:
+        server.create("orders", "payments", "shipments", "plain", "done", partitions=2)
+        yield server.servers
 
 
-def test_faststream_over_redis(tmp_path: Path) -> None:
-    module = pytest.importorskip("faststream.redis")
-    with brokers.redis(tmp_path / "redis") as url:
-        check_order(
-            quietly(
-                run_faststream(
-                    lambda wares: module.RedisBroker(url, middlewares=wares, logger=None), tmp_path
-                )
-            )
-        )
+@pytest.mark.parametrize(
+    ("name", "broker", "server"),
+    [("nats", "NatsBroker", brokers.nats), ("redis", "RedisBroker", brokers.redis),
+     ("rabbit", "RabbitBroker", brokers.rabbit), ("kafka", "KafkaBroker", kafka)],
+)  # fmt: skip
+def test_faststream(name: str, broker: str, server: Any, tmp_path: Path) -> None:
+    module = pytest.importorskip(f"faststream.{name}")
+    with server(tmp_path / "server") as url:
+
+        def make(wares: Any) -> Any:
+            return getattr(module, broker)(url, middlewares=wares, logger=None)
+
+        options = {"group_id": "shop", "auto_offset_reset": "earliest"} if name == "kafka" else {}
+        check_order(quietly(run_faststream(make, tmp_path, options)))
 
 
-def test_faststream_over_rabbitmq(tmp_path: Path) -> None:
-    module = pytest.importorskip("faststream.rabbit")
-    with brokers.rabbit(tmp_path / "rabbit") as url:
-        check_order(
-            quietly(
-                run_faststream(
-                    lambda wares: module.RabbitBroker(url, middlewares=wares, logger=None), tmp_path
-                )
-            )
-        )
+def test_records_of_kafka_without_headers_are_told_apart() -> None:
+    pytest.importorskip("faststream.kafka")
+    from faststream.message import StreamMessage
+
+    from antecede.inbox.faststream import CausalMessages
+
+    ware = CausalMessages(AsyncInbox(None, topics={"orders"}))
+    found = []
+    for partition in range(2):  # FastStream's message_id is the same for both
+        raw = SimpleNamespace(topic="orders", partition=partition, offset=5)
+        found.append(ware.offer_in(StreamMessage(raw, b"", message_id="5-1700000000000")))
+    assert [(one.topic, one.id) for one in found if one] == [("orders", "0-5"), ("orders", "1-5")]
+    raw = SimpleNamespace(topic=lambda: "orders", partition=lambda: 1, offset=lambda: 5)
+    assert ware.offer_in(StreamMessage(raw, b"")) == found[1]  # as confluent-kafka has it
+    with pytest.raises(UsageError, match="batch"):
+        ware.offer_in(StreamMessage((raw,), b""))
 
 
 # CloudEvents.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from antecede.errors import UsageError
 from antecede.inbox import causes as rule
 from antecede.inbox.causes import Causes, carried, check_causes, check_id, check_topic, joined
-from tests.inbox.explore import STEPS, Both, explore_sends, explore_steps
+from tests.inbox.explore import STEPS, Both, explore_sends, explore_steps, graphs, some_graphs
 
 
 def test_what_a_send_carries_is_enough_for_subscribers_of_any_topics() -> None:
@@ -54,8 +55,9 @@ def test_a_topic_that_only_begins_alike_is_another() -> None:
 
 
 def test_the_machine_equals_the_specification_in_every_small_case() -> None:
-    assert explore_steps(2) > 1000
-    assert explore_steps(3, every=401) > 200
+    assert explore_steps(graphs(2)) > 1000
+    assert explore_steps(itertools.islice(graphs(3), 0, None, 401)) > 200
+    assert explore_steps(some_graphs(5, 5), STEPS[:2]) > 100
 
 
 @pytest.mark.parametrize("seed", range(40))

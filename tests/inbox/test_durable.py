@@ -337,3 +337,27 @@ def test_the_form_for_asyncio(kind: str, request: pytest.FixtureRequest, tmp_pat
                 assert (await inbox.report()).ready == 4
 
     asyncio.run(run())
+
+
+def test_an_asyncio_loop_over_messages_may_use_the_inbox(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    place, more = place_of(kind, request)
+
+    async def run() -> list[str]:
+        seen = []
+        async with AsyncInbox(place, topics={"a"}, **more) as inbox:
+            await inbox.offer("1", topic="a")
+            async for message in inbox.offer("2", topic="a"):
+                if message.id == "1":  # without a with block: it is given back, and parked
+                    await inbox.park(message.id)
+                    await inbox.park(message.id, "once more")
+                    continue
+                async with message:
+                    seen.append(message.key)
+                if len(seen) < 3:
+                    await inbox.offer(str(len(seen) + 2), topic="a")
+            assert [one.reason for one in await inbox.parked()] == ["once more"]
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == ["a/2", "a/3", "a/4"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import threading
 from pathlib import Path
@@ -353,8 +354,8 @@ def test_an_event_log_of_enforced_order_passes_the_audit(make: Make, tmp_path: P
             for message in inbox.offer(name, causes=causes, topic="a" if name == "1" else "b"):
                 with message as transaction:
                     transaction.send("out", name)
-    from antecede.pipeline.audits.files import audit_here
-    from antecede.pipeline.logs.base import Source
+    from antecede.audit.files import audit_here
+    from antecede.events.log import Source
 
     verdicts = []
     for number, inbox in enumerate((early, kept)):
@@ -546,3 +547,43 @@ def test_groups_need_sqlite(make: Make) -> None:
     else:
         with inbox.group():
             assert handle(inbox.offer("1", topic="a")) == ["a/1"]
+
+
+def test_a_loop_over_messages_may_park_what_it_does_not_handle(make: Make) -> None:
+    inbox = make()
+    inbox.offer("1", topic="a")
+    for message in inbox.offer("2", topic="a"):
+        if message.id == "1":
+            inbox.park(message.key, "odd")
+            continue
+        with message:
+            pass
+    assert [(one.key, one.reason) for one in inbox.parked()] == [("a/1", "odd")]
+    assert inbox.report().done == 1
+
+
+def test_what_is_being_handled_cannot_be_parked(make: Make) -> None:
+    inbox = make()
+    for message in inbox.offer("1", topic="a"):
+        with message, pytest.raises(UsageError, match="a/1 is being handled"):
+            inbox.park("1")
+    report = inbox.report()
+    assert (report.done, report.parked, inbox.parked()) == (1, 0, [])
+
+
+def handle_all(messages: Any) -> None:
+    for message in messages:
+        with message as transaction:
+            transaction.send("b")
+
+
+def test_a_handled_message_leaves_no_garbage_to_collect() -> None:
+    inbox = Inbox(None, topics={"a"})
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(100):
+            handle_all(inbox.offer(str(number), topic="a"))
+        assert gc.collect() < 50
+    finally:
+        gc.enable()

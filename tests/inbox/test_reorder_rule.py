@@ -10,7 +10,7 @@ import pytest
 from antecede.inbox.causes import Specification
 
 np = pytest.importorskip("numpy")
-machines = pytest.importorskip("antecede.pipeline.streams.machine")
+machines = pytest.importorskip("antecede.reorder.machine")
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -3,7 +3,8 @@
 An order leads to a payment, a payment to a shipment; now and then an order comes with a gift, which
 is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` the
 same with ``order="off"``. Workers write what they start, end and send, by name. The oracle has only
-that.
+that. Guests are workers that join their group for some seconds, leave it, and join again: with
+them, groups rebalance all the time.
 
 ``python -m tests.logs.shop --client confluent --seconds 600`` is the soak; ``make soak`` runs it.
 """
@@ -19,11 +20,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from antecede.logs.gate import Metrics
 from antecede.logs.positions import context
 from antecede.logs.reader import Order
 from tests.logs.brokers import QUICK, Kafka, mock_cluster
@@ -87,7 +92,7 @@ def diaries(folder: Path) -> Rows:
     return sorted(found, key=lambda row: row["t"])
 
 
-def judge(rows: Rows) -> dict[str, dict[str, Any]]:
+def judge(rows: Rows, groups: Iterable[str] = GROUPS) -> dict[str, dict[str, Any]]:
     """Return for each group what it processed before a cause, what it lost, what came again."""
     parents: dict[str, set[str]] = {}
     topic: dict[str, str] = {}
@@ -104,7 +109,8 @@ def judge(rows: Rows) -> dict[str, dict[str, Any]]:
         return past[name]
 
     report: dict[str, dict[str, Any]] = {}
-    for group, (topics, order) in GROUPS.items():
+    for group in groups:
+        topics, order = GROUPS[group]
         ended: set[str] = set()
         early: dict[str, str] = {}
         starts = 0
@@ -134,36 +140,67 @@ def judge(rows: Rows) -> dict[str, dict[str, Any]]:
 # The workers.
 
 
-class Stopping:
-    """Whether the process was asked to end."""
+class Visit:
+    """How long a worker stays: until SIGTERM; a guest also leaves by itself after a while."""
 
-    def __init__(self, *calls: Callable[[], object]) -> None:
-        self.calls = list(calls)
-        self.is_set = False
-        signal.signal(signal.SIGTERM, lambda *_: self.set())
+    def __init__(self) -> None:
+        self.is_over = False
+        self._stop: Callable[[], object] = lambda: None
+        self._timer: threading.Timer | None = None
+        signal.signal(signal.SIGTERM, lambda *_: self._end())
 
-    def set(self) -> None:
-        self.is_set = True
-        for call in self.calls:
-            call()
+    def _end(self) -> None:
+        self.is_over = True
+        self._stop()
+
+    def begin(self, stop: Callable[[], object], seconds: float | None) -> None:
+        """Let ``stop`` be called, from any thread."""
+        self._stop = stop
+        if seconds is not None:
+            self._timer = threading.Timer(seconds, stop)
+            self._timer.daemon = True
+            self._timer.start()
+        if self.is_over:
+            stop()
+
+    def end(self) -> None:
+        self._stop = lambda: None
+        if self._timer is not None:
+            self._timer.cancel()
 
 
-def work_confluent(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+class Worker(NamedTuple):
+    """What a worker is told."""
+
+    servers: str
+    folder: Path
+    group: str
+    process: str
+    visit: Visit
+    source: random.Random
+    diary: Diary
+    seconds: float | None = None
+
+    def begin(self, stop: Callable[[], object]) -> None:
+        self.visit.begin(stop, self.seconds)
+        self.diary.add("ready", "")
+
+
+def work_confluent(told: Worker) -> Metrics:
     from antecede.logs.confluent import Consumer, Producer
 
-    source, diary = random.Random(process), Diary(folder, process, group)
+    servers, folder, group, diary = told.servers, told.folder, told.group, told.diary
     topics, order = GROUPS[group]
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     config = {**QUICK, "bootstrap.servers": servers, "group.id": group}
     events = folder / f"{group}.jsonl"
     with Consumer(config, topics, order=order, events=events) as consumer:
-        Stopping(consumer.stop)
-        diary.add("ready", "")
+        told.begin(consumer.stop)
         for record in consumer:
             name = record.value.decode()
             with record:
                 diary.add("start", name)
-                time.sleep(delay(name, source))
+                time.sleep(delay(name, told.source))
                 after = [name]
                 for topic, effect in effects(group, name):
                     diary.add("send", effect, after=list(after), topic=topic)
@@ -171,13 +208,13 @@ def work_confluent(servers: str, folder: Path, group: str, process: str) -> dict
                     after.append(effect)
                 producer.settle()
                 diary.add("end", name)
-        return consumer.metrics.as_dict()
+        return consumer.metrics
 
 
-async def work_aiokafka(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+async def work_aiokafka(told: Worker) -> Metrics:
     from antecede.logs.aiokafka import Consumer, Producer
 
-    source, diary = random.Random(process), Diary(folder, process, group)
+    servers, folder, group, diary = told.servers, told.folder, told.group, told.diary
     topics, order = GROUPS[group]
     config = {
         "bootstrap_servers": servers,
@@ -192,14 +229,13 @@ async def work_aiokafka(servers: str, folder: Path, group: str, process: str) ->
         Consumer(config, topics, order=order, events=events) as consumer,
     ):
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, consumer.stop)
-        diary.add("ready", "")
+        told.begin(partial(loop.call_soon_threadsafe, consumer.stop))
 
         async def handle(record: Any) -> None:
             name = record.value.decode()
             with record:
                 diary.add("start", name)
-                await asyncio.sleep(delay(name, source))
+                await asyncio.sleep(delay(name, told.source))
                 after = [name]
                 for topic, effect in effects(group, name):
                     diary.add("send", effect, after=list(after), topic=topic)
@@ -210,13 +246,13 @@ async def work_aiokafka(servers: str, folder: Path, group: str, process: str) ->
         async with asyncio.TaskGroup() as tasks:
             async for record in consumer:
                 tasks.create_task(handle(record))
-        return consumer.metrics.as_dict()
+        return consumer.metrics
 
 
-async def work_nats(servers: str, folder: Path, group: str, process: str) -> dict[str, Any]:
+async def work_nats(told: Worker) -> Metrics:
     from antecede.logs.nats import Consumer, Producer
 
-    source, diary = random.Random(process), Diary(folder, process, group)
+    servers, folder, group, diary = told.servers, told.folder, told.group, told.diary
     topics, order = GROUPS[group]
     events = folder / f"{group}.jsonl"
     config = {"servers": servers, "durable": group, "ack_wait": 5.0}
@@ -225,15 +261,14 @@ async def work_nats(servers: str, folder: Path, group: str, process: str) -> dic
         Consumer(config, topics, order=order, events=events) as consumer,
     ):
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, consumer.stop)
-        diary.add("ready", "")
+        told.begin(partial(loop.call_soon_threadsafe, consumer.stop))
 
         async def handle(record: Any) -> None:
             name = record.value.decode()
             try:
                 with record:
                     diary.add("start", name)
-                    await asyncio.sleep(delay(name, source))
+                    await asyncio.sleep(delay(name, told.source))
                     after = [name]
                     for topic, effect in effects(group, name):
                         diary.add("send", effect, after=list(after), topic=topic)
@@ -246,17 +281,25 @@ async def work_nats(servers: str, folder: Path, group: str, process: str) -> dic
         async with asyncio.TaskGroup() as tasks:
             async for record in consumer:
                 tasks.create_task(handle(record))
-        return consumer.metrics.as_dict()
+        return consumer.metrics
 
 
-def work(client: str, servers: str, folder: Path, group: str, process: str) -> None:
-    """Be a worker until SIGTERM; leave what was counted."""
-    if client == "confluent":
-        found = work_confluent(servers, folder, group, process)
-    else:
-        work_async = work_aiokafka if client == "aiokafka" else work_nats
-        found = asyncio.run(work_async(servers, folder, group, process))
-    (folder / f"{process}.metrics").write_text(json.dumps(found))
+def work(client: str, servers: str, folder: Path, group: str, process: str, *, guest: bool) -> None:
+    """Be a worker until SIGTERM, or a guest now and then; leave what was counted."""
+    source, visit = random.Random(process), Visit()
+    told = Worker(servers, folder, group, process, visit, source, Diary(folder, process, group))
+    counted: Counter[str] = Counter()
+    while not visit.is_over:
+        told = told._replace(seconds=source.uniform(1, 4) if guest else None)
+        if client == "confluent":
+            found = work_confluent(told)
+        else:
+            found = asyncio.run((work_aiokafka if client == "aiokafka" else work_nats)(told))
+        visit.end()
+        counted.update(found.as_dict())
+        (folder / f"{process}.metrics").write_text(json.dumps(counted))
+        if guest and not visit.is_over:
+            time.sleep(source.uniform(0.2, 2))
 
 
 # The driver.
@@ -277,15 +320,20 @@ class Shop:
         self.client, self.servers, self.folder = client, servers, folder
         self.random = random.Random(seed)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.guests: set[str] = set()
+        self.groups: Iterable[str] = GROUPS
         self.instances = instances
         self.number = 0
         self.kills = self.stops = self.server_kills = self.orders = 0
 
-    def start(self, group: str) -> None:
+    def start(self, group: str, *, guest: bool = False) -> None:
         process = f"{group}-{self.number}"
         self.number += 1
         words = [sys.executable, "-m", "tests.logs.shop", "--work", group, process]
         words += ["--client", self.client, "--servers", self.servers, "--folder", str(self.folder)]
+        if guest:
+            self.guests.add(process)
+            words.append("--guest")
         environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
         with (self.folder / f"{process}.errors").open("wb") as errors:
             self.workers[process] = subprocess.Popen(
@@ -303,11 +351,15 @@ class Shop:
             worker.terminate()
             self.stops += 1
         worker.wait(60)
-        self.start(process.rpartition("-")[0])
+        self.start(process.rpartition("-")[0], guest=process in self.guests)
 
     def ready(self) -> bool:
         rows = diaries(self.folder)
         return {r["process"] for r in rows if r["kind"] == "ready"} >= set(self.workers)
+
+    def visits(self) -> int:
+        """Return how often a worker has joined its group."""
+        return sum(row["kind"] == "ready" for row in diaries(self.folder))
 
     def close(self) -> None:
         for worker in self.workers.values():
@@ -334,14 +386,17 @@ class Shop:
         seconds: float,
         rate: float,
         every: float,
+        guests: int = 0,
+        groups: Iterable[str] = GROUPS,
         server: Server | None = None,
         patience: float = 180.0,
     ) -> dict[str, dict[str, Any]]:
         """Write orders for some seconds, disturb now and then, and wait until all is processed."""
         diary = Diary(self.folder, "driver", "driver")
-        for group in GROUPS:
-            for _ in range(self.instances):
-                self.start(group)
+        self.groups = groups
+        for group in self.groups:
+            for number in range(self.instances + guests):
+                self.start(group, guest=number >= self.instances)
         until = time.monotonic() + patience
         while not self.ready() and time.monotonic() < until:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(0.2)
@@ -355,10 +410,10 @@ class Shop:
                 break
             if len([name for name in shipped if name.startswith("shipment")]) < self.orders:
                 continue
-            if not any(one["lost"] for one in judge(rows).values()):
+            if not any(one["lost"] for one in judge(rows, self.groups).values()):
                 break
         self.close()
-        return judge(diaries(self.folder))
+        return judge(diaries(self.folder), self.groups)
 
     async def _sell(
         self,
@@ -402,6 +457,8 @@ async def run(
     instances: int = 3,
     rate: float = 20.0,
     every: float = 15.0,
+    guests: int = 0,
+    groups: Iterable[str] = GROUPS,
     broker: str = "real",
     seed: int = 1,
     patience: float = 180.0,
@@ -411,6 +468,8 @@ async def run(
         "seconds": seconds,
         "rate": rate,
         "every": every,
+        "guests": guests,
+        "groups": groups,
         "patience": patience,
     }
     if client == "nats":
@@ -498,14 +557,16 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--every", type=float, default=15, help="seconds between kills")
     parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument("--guests", type=int, default=1, help="of each group; they come and go")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--broker", default="real", choices=["real", "mock"])
     parser.add_argument("--work", nargs=2, metavar=("GROUP", "PROCESS"), help="be a worker")
+    parser.add_argument("--guest", action="store_true", help="be a worker that comes and goes")
     parser.add_argument("--servers", default="")
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
     if asked.work:
-        work(asked.client, asked.servers, asked.folder, *asked.work)
+        work(asked.client, asked.servers, asked.folder, *asked.work, guest=asked.guest)
         return 0
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="antecede-shop-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -517,6 +578,7 @@ def main() -> int:
             instances=asked.instances,
             rate=asked.rate,
             every=asked.every,
+            guests=asked.guests,
             broker=asked.broker,
             seed=asked.seed,
         )
@@ -525,7 +587,7 @@ def main() -> int:
         print(group, row, shop.metrics().get(group, {}))
     print(
         f"{shop.orders} orders, {shop.kills} workers killed, {shop.stops} stopped, "
-        f"{shop.server_kills} kills of the server; diaries in {folder}"
+        f"{shop.visits()} joins, {shop.server_kills} kills of the server; diaries in {folder}"
     )
     bad = faults(report)
     print("; ".join(bad) if bad else "causes first, nothing lost")

@@ -84,6 +84,33 @@ def test_bad_headers_and_positions_beyond_the_end_stop_nothing(tmp_path: Path) -
     serve(tmp_path, work, one="one.>", two="two.>")
 
 
+def test_effects_of_a_deleted_stream_are_counted_and_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from antecede.logs.nats import Consumer, Producer
+
+    async def work(url: str, manager: Any) -> None:
+        config = {"servers": url, "durable": "g"}
+        async with (
+            Producer({"servers": url}) as producer,
+            Consumer(config, ["one", "two"]) as reader,
+        ):
+            with context():
+                await producer.send("one.x", b"cause")
+                await producer.send("two.x", b"effect")
+            async for record in reader:
+                assert record.value == b"cause"  # it is not finished
+                break
+            await manager.delete_stream("one")
+            (effect,) = await take(reader, 1)
+            assert effect.value == b"effect"
+            assert list(effect.unmet.values()) == [2]
+            assert reader.metrics.lost == 1
+        assert "stream 'one' or its consumer 'g' was deleted" in caplog.text
+
+    serve(tmp_path, work, one="one.>", two="two.>")
+
+
 def test_a_limit_marks_what_it_lets_go(tmp_path: Path) -> None:
     from antecede.logs.nats import Consumer, Producer
 

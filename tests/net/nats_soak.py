@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from antecede.net import Node
-from antecede.pipeline.streams.nats_link import Place, read, state_of
+from antecede.reorder.nats_client import Place, read, state_of
 from tests.nats_server import NatsServer
 from tests.net.soak import (
     NAMES,

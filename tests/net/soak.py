@@ -24,7 +24,7 @@ from pathlib import Path
 
 from antecede.errors import NodeClosedError, UsageError
 from antecede.net import Node
-from antecede.net.certs import make_certificates
+from antecede.net.transports.certs import make_certificates
 
 NAMES = ("a", "b", "c")
 SPARE = "d"
@@ -107,9 +107,10 @@ async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> No
 
 
 def label_of(node: Node) -> str:
-    """Return what message ids call this process."""
-    assert node._engine is not None
-    return node._engine.machine.label
+    """Return this process's name, with the view in which it joined if it was no founder."""
+    assert node._driver is not None
+    joined = node._driver.machine.group.members[node.process].joined
+    return f"{node.process}#{joined}" if joined else node.process
 
 
 def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:

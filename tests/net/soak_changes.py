@@ -12,8 +12,9 @@ import random
 import time
 from pathlib import Path
 
-from antecede import eventlog
-from antecede.eventlog import Rejected
+from antecede import events as eventlog
+from antecede.events import Rejected
+from antecede.net.machine import VIEW_STEP
 from tests.net.soak import NAMES, PATIENCE, SPARE, Group, check_once, ledgers, run_audit
 
 
@@ -80,26 +81,41 @@ class Changes:
 
 
 def owed(folder: Path, members: set[str]) -> list[tuple[str, str]]:
-    """Return what members owe each other, by label and message."""
-    labels: dict[str, str] = {}
+    """Return what members owe each other, by label and message.
+
+    A label is a process's name, with the view in which it joined if it was no founder.
+    """
+    lives: dict[str, list[str]] = {}
     handled = set[tuple[str, str]]()
     for name, words in ledgers(folder):
         if words[0] == "up":
-            labels[name] = words[1]
+            lives.setdefault(name, []).append(words[1])
         elif words[0] == "handled" and len(words) == 3:
             handled.add((words[2], words[1]))
-    if late := sorted(members - labels.keys()):
+    if late := sorted(members - lives.keys()):
         return [(name, "that it is up") for name in late]
-    here = {labels[name] for name in members}
+    here = {lives[name][-1] for name in members}
     missing = []
     for row in eventlog.read(folder / "events.jsonl"):
         if isinstance(row, Rejected) or row.kind != "send" or row.message is None:
             continue
-        dests = [label for label in row.dests or () if label in here]
+        view = int(row.message.rpartition(":")[2]) // VIEW_STEP
+        sender = life_of(lives[row.process], view)
+        named = [life_of(lives.get(name, [name]), view) for name in row.dests or ()]
+        dests = [label for label in named if label in here]
         got = [label for label in dests if (label, row.message) in handled]
-        if got != dests and (got or row.process in here):
+        if got != dests and (got or sender in here):
             missing += [(label, row.message) for label in dests if label not in got]
     return missing
+
+
+def life_of(labels: list[str], view: int) -> str:
+    """Return which of a process's lives was a member in a view."""
+    return max((label for label in labels if joined(label) <= view), key=joined, default=labels[0])
+
+
+def joined(label: str) -> int:
+    return int(label.partition("#")[2] or 0)
 
 
 def soak_changes(seconds: float, seed: int, rate: float, folder: Path) -> str:

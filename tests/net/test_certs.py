@@ -69,7 +69,7 @@ def test_a_place_that_cannot_be_a_folder_is_refused_in_one_line(
 def test_nothing_is_left_behind_when_writing_fails(
     files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from antecede.net.certs import make_certificates
+    from antecede.net.transports.certs import make_certificates
 
     opened, count = os.open, iter(range(9))
 
@@ -78,7 +78,7 @@ def test_nothing_is_left_behind_when_writing_fails(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return opened(path, flags, mode)
 
-    monkeypatch.setattr("antecede.net.certs.os.open", fails)
+    monkeypatch.setattr("antecede.net.transports.certs.os.open", fails)
     with pytest.raises(UsageError, match="cannot write certificates"):
         make_certificates(tmp_path / "new" / "certs", ["a"])
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from antecede.net.changing import Changing
-from antecede.net.channels import Channel
+from antecede.net.group import flush
+from antecede.net.machine import Channel, Machine
 from tests.net.churn import crash_at, try_seed
 
 
@@ -46,7 +46,7 @@ def break_something(folder: Path) -> None:
 def test_the_schedules_notice_a_removal_without_a_flush(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Changing, "_has_all", lambda self, flush: True)
+    monkeypatch.setattr(flush, "agree", lambda reports: True)
     with pytest.raises(AssertionError):
         break_something(tmp_path)
 
@@ -54,7 +54,7 @@ def test_the_schedules_notice_a_removal_without_a_flush(
 def test_the_schedules_notice_copies_that_are_not_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antecede.net.members.copy_for", lambda codec, parcel, dest: None)
+    monkeypatch.setattr(Machine, "copies_for", lambda self, name, has: iter(()))
     with pytest.raises(AssertionError, match="but not all of"):
         break_something(tmp_path)
 

@@ -119,7 +119,7 @@ def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
         assert next_row(a) == {"kind": "added", "process": "b"}
         b.stdin.write('{"dests": ["a"], "text": "hello"}\n')
         b.stdin.flush()
-        assert next_row(b) == {"kind": "sent", "message": "b:1"}
+        assert next_row(b) == {"kind": "sent", "message": "b:1000000000001"}
         assert next_row(a)["text"] == "hello"
         a.stdin.write('{"remove": "b"}\n')
         a.stdin.flush()
@@ -184,13 +184,10 @@ def test_wrong_calls_are_refused_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_metrics_are_served_on_loopback_only_and_survive_strange_requests() -> None:
+def test_metrics_survive_strange_requests() -> None:
     async def main() -> None:
         (port,) = free_ports(1)
         address = f"127.0.0.1:{port}"
-        with pytest.raises(UsageError, match="is not a loopback address"):
-            async with Node("a", metrics="0.0.0.0:1"):
-                pass
         async with Node('a "quoted"\n', metrics=address, limits=Limits(linger_seconds=0)) as node:
             await node.send([node.process], b"x")
             await anext(node)

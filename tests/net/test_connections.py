@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from antecede.net import Tls, metrics
-from antecede.net import tcp as tcp_module
 from antecede.net.metrics import MetricsServer
-from antecede.net.tcp import TcpTransport
-from antecede.net.wires import Inbound, greeting, keep_alive
-from tests.net.test_corners import Line, framed, met
+from antecede.net.transports import tcp as tcp_module
+from antecede.net.transports.tcp import Inbound, TcpTransport, greeting, keep_alive
+from tests.net.test_greetings import Line, framed, met
 from tests.net.test_tcp import SECONDS, free_ports, is_closed, until
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -31,6 +30,8 @@ class Taken:
         self.frames: list[tuple[str, bytes]] = []
 
     def connected(self, peer: str) -> None: ...
+
+    def refused(self, peer: str, view: int) -> None: ...
 
     def received(self, peer: str, frame: bytes) -> None:
         self.frames.append((peer, frame))
@@ -123,7 +124,7 @@ def test_a_system_that_cannot_accept_connections_is_asked_again(
 
 
 def test_a_handshake_under_way_ends_with_the_node(tmp_path: Path) -> None:
-    certs = pytest.importorskip("antecede.net.certs", reason="needs cryptography")
+    certs = pytest.importorskip("antecede.net.transports.certs", reason="needs cryptography")
     certs.make_certificates(tmp_path, ["a"])
 
     async def main() -> None:
@@ -160,8 +161,8 @@ def test_frames_are_the_same_however_the_bytes_are_cut(size: int) -> None:
         assert not wire.write(b"nobody is there")
         wire.abort()
         line = met(wire)
-        sent = [b"", b"one", b"two" * 20, b"three"]
-        data = b"".join(map(framed, [greeting("b", "a"), *sent]))
+        sent = [b"one", b"two" * 20, b"three"]
+        data = b"".join(map(framed, [greeting("b", "a"), b"", *sent]))
         for place in range(0, len(data), size):
             wire.data_received(data[place : place + size])
         assert frames == sent
@@ -201,7 +202,7 @@ def test_metrics_are_served_to_a_few_at_a_time_and_to_nobody_after_the_end(
 
     async def main() -> None:
         (port,) = free_ports(1)
-        server = MetricsServer(f"127.0.0.1:{port}", lambda: "figures")
+        server = MetricsServer(f"127.0.0.1:{port}", {"": lambda: "figures"})
         await server.start()
         quiet = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         await until(lambda: len(server._tasks) == 2)

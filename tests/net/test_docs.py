@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.net import Node
 from antecede.net.config import read_settings
-from antecede.net.tcp import TcpTransport
+from antecede.net.transports.tcp import TcpTransport
 from tests.net.test_tcp import Group, expect
 
 if TYPE_CHECKING:

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 
 import pytest
 
 import antecede
-from antecede.core.registry import restore
 from antecede.net import Limits, Node, frames
-from antecede.net.copies import ALONE
+from antecede.net.parcels import ALONE
 from antecede.net.peers import GAP_MAX
-from antecede.net.setups import Setup
+from antecede.net.settings import Setup
 from antecede.testing import Network, NetworkTransport, run
 from tests.net.test_node import NAMES, take
 
 SETUP = Setup("c", NAMES, "optimal", {})
-HEAD = frames.Head(SETUP.digest, b"identity", b"")
-CODEC = antecede.Codec(NAMES)
+HEAD = frames.Head(SETUP.digest, b"identity")
+CODEC = antecede.Codec(antecede.endpoint("optimal", process="a", members=NAMES))
 
 
 class Deaf:
     """A receiver that ignores everything."""
 
     def connected(self, peer: str) -> None: ...
+
+    def refused(self, peer: str, view: int) -> None: ...
 
     def received(self, peer: str, frame: bytes) -> None: ...
 
@@ -39,8 +41,9 @@ def poisoned(**known: int) -> bytes:
     """Return a well-formed first packet from c to a that knows of messages never sent."""
     ends = {name: antecede.endpoint("optimal", process=name, members=NAMES) for name in NAMES}
     for name, count in known.items():
-        state = ends[name].state()
-        ends[name] = restore(state | {"seq": count - 1, "events": count - 1})
+        record = json.loads(CODEC.snapshot(ends[name]))
+        record["endpoint"] |= {"seq": count - 1, "events": count - 1}
+        ends[name] = CODEC.restore(json.dumps(record).encode(), resumed=True)
         ends["c"].receive(ends[name].send(["c"], b"x").packets[0])
     return ALONE + CODEC.encode(ends["c"].send(["a"], b"x").packets[0])
 
@@ -66,8 +69,8 @@ def frame(*packets: tuple[int, bytes], prefix: int = 0, above: tuple[int, ...] =
         lambda: [frame()[:-1], frame()[:10], b"", frame() + b"\xff" * 50],
         lambda: [bytes([9]) + frame()[1:]] * 3,
         lambda: [frame((1, poisoned(a=5)))] * 3,
-        lambda: [frame((1, poisoned(b=1, a=2**47)))] * 3,
-        lambda: [frames.encode(frames.Head(b"another!", b"identity", b""), 0, (), [])] * 3,
+        lambda: [frame((1, poisoned(b=1, a=2**46)))] * 3,
+        lambda: [frames.encode(frames.Head(b"another!", b"identity"), 0, (), [])] * 3,
         lambda: [frames.encode(frames.Head(SETUP.digest, b"identity", b"somebody"), 0, (), [])] * 3,
     ],
     ids=[

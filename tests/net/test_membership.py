@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,8 +15,7 @@ from antecede.net import Limits, Node
 from antecede.testing import Host, Network, run
 from tests.net.test_node import NAMES, node_on, take, three
 
-DYNAMIC = sorted(name for name, info in antecede.PROTOCOLS.items() if info.dynamic)
-FIXED = sorted(name for name, info in antecede.PROTOCOLS.items() if not info.dynamic)
+PROTOCOLS = sorted(name for name, info in antecede.PROTOCOLS.items() if "liveness" in info.promises)
 
 
 def newcomer(network: Network, name: str = "d", **given: Any) -> Node:
@@ -23,7 +23,7 @@ def newcomer(network: Network, name: str = "d", **given: Any) -> Node:
     return Node(name, peers=NAMES, transport=network.transport(name), joining=True, **given)
 
 
-@pytest.mark.parametrize("protocol", DYNAMIC)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_process_joins_and_takes_part(protocol: str) -> None:
     async def main() -> None:
         network = Network(seed=1, delay=(0.001, 0.2), loss=0.2, duplication=0.2)
@@ -53,21 +53,7 @@ def dests_from(name: str, protocol: str, nodes: dict[str, Node]) -> list[str]:
     return list(nodes) if "unicast" not in casts else others[:1]
 
 
-@pytest.mark.parametrize("protocol", FIXED)
-def test_a_fixed_protocol_says_why_and_what_else_to_choose(protocol: str) -> None:
-    async def main() -> None:
-        network = Network(seed=1)
-        async with node_on(network, "a", protocol=protocol) as node:
-            for change in (node.add("d"), node.remove("b")):
-                with pytest.raises(UsageError, match=rf"under {protocol} .*; choose one of "):
-                    await change
-        with pytest.raises(UsageError, match="cannot join"):
-            newcomer(network, protocol=protocol)
-
-    run(main())
-
-
-@pytest.mark.parametrize("protocol", DYNAMIC)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_removed_process_holds_nobody_up(protocol: str) -> None:
     async def main() -> None:
         network = Network(seed=1, delay=(0.001, 0.2), loss=0.2)
@@ -134,7 +120,7 @@ def test_what_nobody_has_is_waited_for_by_nobody() -> None:
     run(main())
 
 
-def test_a_process_that_comes_back_is_another_incarnation() -> None:
+def test_a_process_that_comes_back_never_uses_an_id_again() -> None:
     async def main() -> None:
         network = Network(seed=1)
         async with (
@@ -159,11 +145,25 @@ def test_a_process_that_comes_back_is_another_incarnation() -> None:
                 for node in (a, b):
                     delivery = await anext(node)
                     assert (delivery.source, delivery.payload) == ("c", b"second life")
-                    assert str(delivery.message) == "c#2:1"
+                    assert str(delivery.message) == "c:2000000000001"
                 await a.send(["c"], b"welcome back")
                 assert await take(c, 1) == [b"welcome back"]
 
     run(main())
+
+
+async def enter_all(
+    stack: AsyncExitStack, network: Network, names: Sequence[str], **given: Any
+) -> dict[str, Node]:
+    given.setdefault("limits", Limits(linger_seconds=0))
+    nodes = {
+        name: await stack.enter_async_context(
+            Node(name, peers=names, transport=network.transport(name), seed=1, **given)
+        )
+        for name in names
+    }
+    await asyncio.sleep(1)  # so that they meet
+    return nodes
 
 
 def test_a_minority_keeps_sending_and_changes_nothing() -> None:
@@ -171,26 +171,62 @@ def test_a_minority_keeps_sending_and_changes_nothing() -> None:
         network = Network(seed=1)
         names = ("a", "b", "c", "d", "e")
         async with AsyncExitStack() as stack:
-            nodes = {
-                name: await stack.enter_async_context(
-                    Node(name, peers=names, transport=network.transport(name), seed=1)
-                )
-                for name in names
-            }
+            nodes = await enter_all(stack, network, names)
             network.partition(["a", "b"], ["c", "d", "e"])
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(300):
-                    await nodes["a"].remove("e")
+                    await nodes["a"].remove("c", "d", "e")
             await nodes["a"].send(["b", "c"], b"from the minority")
             assert await take(nodes["b"], 1) == [b"from the minority"]
-            adding = asyncio.create_task(nodes["c"].add("f"))
-            f = await stack.enter_async_context(newcomer(network, "f"))
-            await adding
             assert nodes["a"].view == 0
             network.heal()
             assert await take(nodes["c"], 1) == [b"from the minority"]
+
+    run(main())
+
+
+def test_a_change_waits_for_all_who_stay_and_says_for_whom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        names = ("a", "b", "c", "d", "e")
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, names)
+            network.partition(["a", "b"], ["c", "d", "e"])
+            adding = asyncio.create_task(nodes["c"].add("f"))
+            await asyncio.sleep(100)
+            assert nodes["c"].missing == ("a", "b")
+            assert not adding.done()
+            await nodes["c"].send(["d"], b"sends go on")
+            assert await take(nodes["d"], 1) == [b"sends go on"]
+            network.heal()
+            f = await stack.enter_async_context(newcomer(network, "f"))
+            await adding
             await asyncio.sleep(100)
             assert {node.members for node in (*nodes.values(), f)} == {(*names, "f")}
+            assert not nodes["c"].missing
+
+    run(main())
+    assert "c: a change of the members waits for a, b" in caplog.messages
+
+
+def test_several_join_and_leave_at_once() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        names = ("a", "b", "c", "d", "e")
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, names)
+            network.partition(["a", "b", "c", "f", "g"], ["d", "e"])
+            changing = asyncio.create_task(
+                nodes["a"].change(add={"f": "", "g": ""}, remove=["d", "e"])
+            )
+            f, g = [await stack.enter_async_context(newcomer(network, name)) for name in "fg"]
+            await changing
+            assert nodes["a"].members == ("a", "b", "c", "f", "g")
+            assert nodes["a"].view == 1
+            await f.send(["a", "g"], b"hello")
+            assert await take(nodes["a"], 1) == await take(g, 1) == [b"hello"]
 
     run(main())
 
@@ -198,19 +234,9 @@ def test_a_minority_keeps_sending_and_changes_nothing() -> None:
 def test_one_of_two_can_go_on_alone() -> None:
     async def main() -> None:
         network = Network(seed=1)
-        pair = ("a", "b")
         async with AsyncExitStack() as stack:
-            a, b = [
-                await stack.enter_async_context(
-                    Node(
-                        name,
-                        peers=pair,
-                        transport=network.transport(name),
-                        limits=Limits(linger_seconds=0),
-                    )
-                )
-                for name in pair
-            ]
+            nodes = await enter_all(stack, network, ("a", "b"))
+            a, b = nodes.values()
             network.partition(["a"], ["b"])
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(300):
@@ -224,7 +250,7 @@ def test_one_of_two_can_go_on_alone() -> None:
 
 
 def test_wrong_changes_say_what_to_do() -> None:
-    async def main() -> None:
+    async def program() -> None:
         network = Network(seed=1)
         async with three(network) as nodes:
             a = nodes["a"]
@@ -237,8 +263,12 @@ def test_wrong_changes_say_what_to_do() -> None:
             with pytest.raises(UsageError, match="the members are a, b, c"):
                 await a.remove("z")
             await a.remove("c")
-            with pytest.raises(UsageError, match="'c' is not a member"):
+            with pytest.raises(UsageError, match="cannot send to 'c': not a member"):
                 await a.send(["c"], b"x")
+
+    async def main() -> None:
+        with pytest.raises(NodeClosedError, match="'c' was removed"):
+            await program()
 
     run(main())
 
@@ -263,11 +293,12 @@ def test_a_removed_process_cannot_go_on_from_its_store() -> None:
     run(main())
 
 
-MULTICAST = [name for name in DYNAMIC if "multicast" in antecede.PROTOCOLS[name].casts]
+ASKING = [name for name in ("optimal", "pruned", "matrix", "vectors") if name in PROTOCOLS]
+"""Protocols that multicast and wait for what they were told of."""
 
 
 @pytest.mark.parametrize("first", ["q", "r"])
-@pytest.mark.parametrize("protocol", MULTICAST)
+@pytest.mark.parametrize("protocol", ASKING)
 def test_order_is_kept_between_messages_that_wait_for_lost_ones(protocol: str, first: str) -> None:
     """c holds m1 and m2, and all that they wait for is lost with q and r; m1 is a cause of m2."""
     names, limits = ("b", "c", "d", "q", "r"), Limits(linger_seconds=0)
@@ -306,5 +337,27 @@ def test_order_is_kept_between_messages_that_wait_for_lost_ones(protocol: str, f
             assert len(c.waiting()) == 2
             await asyncio.gather(b.remove("r"), b.remove("q"))
             assert await take(c, 2) == [b"m1", b"m2"]
+
+    run(main())
+
+
+def test_what_is_lost_can_be_given_up() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with three(network, limits=Limits(linger_seconds=0)) as nodes:
+            network.partition(["b"], ["c"])
+            await nodes["c"].send(["b"], b"lost")
+            await nodes["c"].send(["a"], b"to a")
+            assert await take(nodes["a"], 1) == [b"to a"]
+            await nodes["a"].send(["b"], b"answer")
+            await asyncio.sleep(5)
+            (held,) = nodes["b"].waiting()
+            (need,) = held.needs
+            with pytest.raises(UsageError, match="nothing waits for that"):
+                await nodes["b"].skip(need.process, 10**15)
+            await nodes["b"].skip(need.process, need.number)
+            delivery = await anext(nodes["b"])
+            assert (delivery.payload, delivery.unmet) == (b"answer", (need,))
+            assert not nodes["b"].waiting()
 
     run(main())

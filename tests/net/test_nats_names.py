@@ -6,8 +6,8 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.net import frames
-from antecede.net.nats_names import NatsUrl, parse_url, token, untoken
-from antecede.net.setups import DIGEST_BYTES
+from antecede.net.settings import DIGEST_BYTES
+from antecede.net.transports.nats_names import NatsUrl, parse_url, token, untoken
 
 
 def test_urls() -> None:
@@ -54,7 +54,7 @@ def test_a_frame_sent_again_has_the_same_id_until_a_restart_or_a_change() -> Non
     And a process that comes back after a removal gets packets under the same numbers as before.
     """
     pytest.importorskip("nats", reason="needs nats-py")
-    from antecede.net.nats import NatsTransport
+    from antecede.net.transports.nats import NatsTransport
 
     one, other = (NatsTransport("a", "nats://localhost/shop", peers=["b"]) for _ in range(2))
     head = frames.Head(bytes(DIGEST_BYTES), b"a" * 8, b"b" * 8)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import antecede
-from antecede import eventlog
+from antecede import events as eventlog
 from antecede.errors import NodeClosedError, StoreError, UsageError
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, run
@@ -277,7 +277,9 @@ def test_a_node_that_lost_its_memory_is_turned_away(caplog: pytest.LogCaptureFix
 
     run(main())
     told = [text for text in caplog.messages if "lost its store" in text]
-    assert told[0].startswith("b: turned away what a sent: 'a' has lost its store")
+    assert any(
+        text.startswith("b: turned away what a sent: 'a' has lost its store") for text in told
+    )
     assert len([text for text in told if text.startswith("b:")]) == 1
 
 

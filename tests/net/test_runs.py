@@ -4,54 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 import antecede
-from antecede.core.messages import Packet
+from antecede import MessageId
 from antecede.errors import PeerError
 from antecede.net import Limits, frames
-from antecede.net.copies import ALONE
-from antecede.net.runs import NEXT, is_next, next_packet, standing_alone
+from antecede.net.machine import Channel, Machine, Outcome
+from antecede.net.parcels import ALONE, NEXT, later, packet_of, standing_alone
+from antecede.net.settings import Setup
 from antecede.testing import Host, Network, run
 from tests.net.test_hostile_members import CODEC, Deaf, frame
 from tests.net.test_node import NAMES, node_on, take, three
 
 
-def packets_of(seed: int, protocol: str, names: tuple[str, ...]) -> list[Packet]:
-    """Return the packets of a random exchange, many of them sent in a row."""
-    chance = random.Random(seed)
-    ends = {name: antecede.endpoint(protocol, process=name, members=names) for name in names}
-    sent: list[Packet] = []
-    way: list[Packet] = []
-    for _ in range(60):
-        source = chance.choice(names)
-        dests = chance.sample([name for name in names if name != source], chance.choice((1, 1, 2)))
-        for _ in range(chance.randint(1, 4)):
-            way += ends[source].send(dests, chance.randbytes(3)).packets
-        sent += way
-        chance.shuffle(way)
-        for _ in range(chance.randrange(len(way) + 1)):
-            packet = way.pop()
-            ends[packet.dest].receive(packet)
-    return list(dict.fromkeys(sent))
-
-
 @pytest.mark.parametrize("protocol", ["optimal", "pruned", "matrix"])
 def test_a_packet_that_follows_another_is_made_from_it(protocol: str) -> None:
-    codec, count = antecede.Codec(NAMES), 0
+    """Whatever an endpoint would have sent, it sends by :meth:`Endpoint.repeat` too."""
+    count = 0
     for seed in range(20):
-        last: dict[tuple[str, str], Packet] = {}
-        for packet in packets_of(seed, protocol, NAMES):
-            before = last.get((packet.source, packet.dest))
-            if before is not None and is_next(before, packet):
-                made = next_packet(codec.decode(codec.encode(before)), packet.n, packet.payload)
-                assert made == packet, seed
-                assert codec.encode(made) == codec.encode(packet), seed
+        chance = random.Random(seed)
+        quick, slow = (
+            {name: antecede.endpoint(protocol, process=name, members=NAMES) for name in NAMES}
+            for _ in range(2)
+        )
+        codec = antecede.Codec(quick["a"])
+        for _ in range(60):
+            source, dest = chance.sample(NAMES, 2)
+            first = quick[source].send([dest], b"x").packets[0]
+            assert slow[source].send([dest], b"x").packets[0] == first
+            way = [first]
+            for ahead in range(1, chance.randrange(5)):
+                n = quick[source].repeat(first.dest_no)
+                if not n:
+                    break
+                made = later(first, n, b"%d" % ahead)
+                (sent,) = slow[source].send([dest], b"%d" % ahead).packets
+                assert made == sent, seed
+                assert codec.encode(made) == codec.encode(sent), seed
+                way.append(made)
                 count += 1
-            last[packet.source, packet.dest] = packet
-    assert (count > 100) == (protocol != "matrix")
+            if chance.random() < 0.7:
+                for packet in way:
+                    quick[dest].receive(packet)
+                    slow[dest].receive(packet)
+            assert codec.snapshot(quick[source]) == codec.snapshot(slow[source])
+    assert (count > 100) == (protocol == "optimal")
 
 
 def parcels(count: int) -> list[tuple[int, bytes]]:
@@ -124,10 +125,10 @@ def test_a_run_can_only_continue_what_was_accepted() -> None:
     first = CODEC.decode(whole[1:])
     for last, n in ((None, 1), (first, 1), (first, 3)):
         with pytest.raises(PeerError, match="should follow"):
-            next_packet(last, n, b"x")
+            packet_of(CODEC, last, n, NEXT + b"x")
     other = antecede.endpoint("matrix", process="c", members=NAMES).send(["a"], b"x").packets[0]
     with pytest.raises(PeerError, match="should follow"):
-        next_packet(other, 2, b"x")
+        later(other, 2, b"x")
 
 
 def test_a_run_survives_a_crash_of_its_sender_and_a_full_receiver() -> None:
@@ -165,12 +166,12 @@ def test_a_node_without_a_store_keeps_nothing_of_what_was_acknowledged() -> None
                 await nodes["a"].send(["b"], b"x")
             await take(nodes["b"], 5)
             await nodes["a"].flush()
-            engine = nodes["a"]._engine
-            assert engine is not None
-            (peer, _) = engine.peers.values()
-            assert not peer.channel.outbox
-            assert not peer.channel.runs
-            assert not peer.acknowledged
+            driver = nodes["a"]._driver
+            assert driver is not None
+            link = driver.peers["b"].newest
+            assert not link.channel.outbox
+            assert not link.channel.runs
+            assert not link.acknowledged
 
     run(main())
 
@@ -179,3 +180,161 @@ def test_frames_number_their_packets_in_order() -> None:
     for numbers in ((1, 1), (2, 2, 5)):
         with pytest.raises(PeerError, match="number"):
             frames.decode(frame(*((n, b"x") for n in numbers)))
+
+
+# Messages in a row by the short cut leave a machine as the long way does.
+
+FOUR = ("a", "b", "c", "d")
+Parcels = list[tuple[int, bytes]]
+
+
+@dataclass
+class Twin:
+    """A machine that takes the short cut where it can, and one that never does."""
+
+    name: str
+    options: dict[str, object]
+    short: int = 0
+    """How many messages went by the short cut."""
+    given: list[tuple[MessageId, tuple[str, ...], bytes, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        setup = Setup(self.name, FOUR, "optimal", dict(self.options))
+        self.quick, self.slow = (Machine(setup, bytes(8)) for _ in range(2))
+        for machine in (self.quick, self.slow):
+            machine.keeps_log = False
+
+    def send(self, dests: tuple[str, ...], payload: bytes) -> None:
+        self.slow.send(dests, payload, None)
+        quick = self.quick
+        run = quick.run
+        if run is not None and run.dests == dests and quick.send_on(run, payload):
+            self.short += 1
+            return
+        quick.send(dests, payload, None)
+
+    def out(self) -> dict[str, Parcels]:
+        """Return the packets of the quick machine; both must have the same, once spelt out."""
+        made: dict[str, Parcels] = {}
+        quick = {channel.name: packets for channel, packets in self.quick.into.packets.items()}
+        for channel, packets in self.slow.into.packets.items():
+            name, found = channel.name, quick[channel.name]
+            assert [n for n, _ in found] == [n for n, _ in packets]
+            for n, _ in packets:
+                assert self.whole(self.quick, name, n) == self.whole(self.slow, name, n)
+            found[0] = (found[0][0], self.whole(self.quick, name, found[0][0]))
+            made[name] = found
+        self.quick.into.packets, self.slow.into.packets = {}, {}
+        return made
+
+    def whole(self, machine: Machine, name: str, n: int) -> bytes:
+        return self.channel(machine, name).whole(machine.sides[0].codec, n)
+
+    def channel(self, machine: Machine, name: str) -> Channel:
+        return machine.sides[0].channels[name]
+
+    def take(self, peer: str, frame: Parcels, bytes_max: int) -> None:
+        channel = self.channel(self.quick, peer)
+        channel.last_in = None
+        place = 0
+        while place < len(frame):
+            taken = 0
+            if frame[place][1].startswith(NEXT):
+                taken = self.quick.take_run(channel, frame[place:], bytes_max)
+                self.short += taken
+            if not taken:
+                self.quick.arrive(peer, *frame[place])
+            place += taken or 1
+        channel.last_in = None
+        for n, parcel in standing_alone(self.slow.sides[0].codec, frame):
+            self.slow.arrive(peer, n, parcel)
+        self.compare_deliveries()
+
+    def compare_deliveries(self) -> None:
+        quick, slow = (
+            [(one.message, one.dests, one.payload, one.event) for one in machine.into.deliveries]
+            for machine in (self.quick, self.slow)
+        )
+        assert quick == slow
+        assert list(self.quick.inbox) == list(self.slow.inbox)
+        self.given += quick
+        for machine in (self.quick, self.slow):
+            machine.into = Outcome()
+
+    def compare(self) -> None:
+        assert self.quick.checkpoint() == self.slow.checkpoint()
+
+
+class Exchange:
+    """Four twins that send at random; their frames arrive whenever it pleases."""
+
+    def __init__(self, seed: int, options: dict[str, object]) -> None:
+        self.chance = random.Random(seed)
+        self.twins = {name: Twin(name, options) for name in FOUR}
+        self.ways: dict[tuple[str, str], list[Parcels]] = {}
+
+    def send(self, name: str) -> None:
+        chance = self.chance
+        others = [other for other in FOUR if other != name]
+        for _ in range(chance.randint(1, 3)):
+            dests = tuple(chance.sample(others, chance.choice((1, 1, 1, 2))))
+            for _ in range(chance.choice((1, 2, 9))):
+                self.twins[name].send(dests, chance.randbytes(chance.randrange(4)))
+
+    def collect(self) -> None:
+        for name, twin in self.twins.items():
+            for dest, packets in twin.out().items():
+                self.ways.setdefault((name, dest), []).append(packets)
+
+    def carry(self) -> None:
+        source, dest = way = self.chance.choice(list(self.ways))
+        twin, frame = self.twins[dest], self.ways[way].pop(0)
+        if not self.ways[way]:
+            del self.ways[way]
+        if self.chance.random() < 0.1:
+            frame = standing_alone(twin.quick.sides[0].codec, frame)
+        twin.take(source, frame, self.chance.choice((9, 1 << 20)))
+
+    def run(self) -> int:
+        """Return how many messages went by the short cut."""
+        chance = self.chance
+        for _ in range(60):
+            name = chance.choice(FOUR)
+            self.send(name)
+            if chance.random() < 0.7:
+                self.collect()
+            for _ in range(min(chance.randrange(3), len(self.ways))):
+                self.carry()
+            if chance.random() < 0.1:
+                self.twins[name].compare()
+        self.collect()
+        while self.ways:
+            self.carry()
+        for twin in self.twins.values():
+            twin.compare()
+        return sum(twin.short for twin in self.twins.values())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"lookahead": True}, {"hardware_multicast": True}, {"differential": True}]
+)
+def test_the_short_cut_leaves_a_machine_as_the_long_way_does(options: dict[str, object]) -> None:
+    seeds = range(2 if options else 6)
+    short = sum(Exchange(seed, options).run() for seed in seeds)
+    assert (short > 1000) == (not options)
+
+
+def test_a_message_that_is_held_ends_the_short_cut() -> None:
+    a, b, c = (Twin(name, {}) for name in "abc")
+    a.send(("b",), b"first")
+    late = a.out()["b"]
+    a.send(("c",), b"second")
+    c.take("a", a.out()["c"], 1 << 20)
+    for number in range(5):
+        c.send(("b",), b"%d" % number)
+    b.take("c", c.out()["b"], 1 << 20)
+    assert not b.given
+    b.take("a", late, 1 << 20)
+    assert [payload for _, _, payload, _ in b.given] == [b"first", b"0", b"1", b"2", b"3", b"4"]
+    assert (c.short, b.short) == (4, 0)
+    b.compare()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede.net.saving import Batch, Saving
+from antecede.net.driver import Batch, Saving
 from tests.net.schedules import crash_at, try_seed
 
 

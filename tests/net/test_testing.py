@@ -21,6 +21,8 @@ class Inbox:
     def connected(self, peer: str) -> None:
         self.met.append(peer)
 
+    def refused(self, peer: str, view: int) -> None: ...
+
     def received(self, peer: str, frame: bytes) -> None:
         self.heard.append((asyncio.get_running_loop().time(), peer, frame))
 

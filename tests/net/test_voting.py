@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from antecede.net import records
-from antecede.net.agreement import ACCEPT, PREPARE, PROMISE, Ballot, Vote
-from antecede.net.changing import Changing
-from antecede.net.records import Input
-from antecede.net.setups import Setup
-from antecede.net.views import Change
-from antecede.net.voting import Voting
+from antecede.errors import PeerError
+from antecede.net import journal
+from antecede.net.group.paxos import ACCEPT, DECIDED, PREPARE, PROMISE, ROUNDS_MAX, Vote, Voting
+from antecede.net.group.views import Ballot, Change, Wish
+from antecede.net.journal import Input
+from antecede.net.machine import Machine
+from antecede.net.settings import Setup
 
 NAMES = ("a", "b", "c", "d")
 RUNS = 1000
@@ -25,7 +25,7 @@ class Voter:
     def __init__(self, name: str, world: World) -> None:
         self.name = name
         self.world = world
-        self.machine = Changing(Setup(name, NAMES, "optimal", {}), name.encode())
+        self.machine = Machine(Setup(name, NAMES, "optimal", {}), name.encode())
         self.start()
 
     def start(self) -> None:
@@ -35,16 +35,22 @@ class Voter:
             self.name,
             self.machine.group,
             cast("Any", others),
-            enter=self.machine.change,
+            promise=lambda ballot: self.enter(journal.PROMISE, ballot),
+            accept=lambda ballot, value: self.enter(journal.ACCEPT, ballot, value),
+            may_vote=lambda: True,
             tell=lambda dest, note: self.world.flying.append((self.name, dest, note)),
             learn=self.learn,
         )
 
+    def enter(self, kind: int, ballot: Ballot, value: bytes = b"") -> None:
+        """Save a promise, or what was accepted."""
+        self.machine.change(Input(kind, ballot.proposer, 0, ballot.round, value))
+
     def want(self, name: str) -> None:
         """Wish that a process is removed, and propose that."""
-        if name in self.machine.group.members:
-            wish = self.machine.group.wish(is_add=False, name=name)
-            self.machine.change(Input(records.WISH, data=wish.encoded()))
+        group = self.machine.group
+        if name in group.members:
+            self.machine.change(Input(journal.WISH, name, group.members[name].joined))
             self.voting.propose()
 
     def learn(self, data: bytes) -> None:
@@ -52,7 +58,7 @@ class Voter:
         change = Change.decoded(data)
         decided = self.world.decided.setdefault(change.number, change)
         assert decided == change, f"{self.name} learns to {change}, another one to {decided}"
-        self.machine.change(Input(records.LEARN, data=data))
+        self.machine.change(Input(journal.LEARN, data=data))
         self.voting.decided()
 
 
@@ -103,7 +109,7 @@ def test_a_proposer_that_has_promised_another_tries_again_above_it(rivals: World
     while rivals.flying and not rivals.decided:
         rivals.take(0)
         del rivals.flying[0]
-    assert rivals.decided[1].name == "d"
+    assert rivals.decided[1].leaves == ("d",)
 
 
 def play(seed: int) -> World:
@@ -140,3 +146,63 @@ def test_the_schedules_notice_a_promise_that_is_not_kept(monkeypatch: pytest.Mon
     monkeypatch.setattr(Voting, "_voted", obliging)
     with pytest.raises(AssertionError, match="another one to"):
         test_no_two_members_learn_different_changes()
+
+
+def test_a_change_is_proposed_only_when_all_who_stay_have_promised() -> None:
+    world = World()
+    b = world.voters["b"]
+    b.want("d")
+    world.take_first("b", "a", PREPARE)
+    world.take_first("a", "b", PROMISE)
+    world.take_first("b", "d", PREPARE)
+    world.take_first("d", "b", PROMISE)  # three of four have promised
+    assert b.voting.missing() == ["c"]
+    assert ACCEPT not in [Vote.decoded(note).kind for _, _, note in world.flying]
+    world.take_first("b", "c", PREPARE)
+    world.take_first("c", "b", PROMISE)
+    assert ACCEPT in [Vote.decoded(note).kind for _, _, note in world.flying]
+
+
+def test_nobody_is_believed_alone_about_a_decision() -> None:
+    a = World().voters["a"]
+    told = Vote(DECIDED, 1, value=Change(1, leaves=("d",)).encoded())
+    a.voting.take("b", told)
+    a.voting.take("b", told)
+    assert a.machine.group.number == 0
+    a.voting.take("c", told)
+    a.voting.take("d", told)
+    assert a.machine.group.number == 1
+
+
+def test_two_who_say_different_things_decide_nothing() -> None:
+    a = World().voters["a"]
+    for name, gone in (("b", "d"), ("c", "b"), ("d", "c")):
+        a.voting.take(name, Vote(DECIDED, 1, value=Change(1, leaves=(gone,)).encoded()))
+    assert a.machine.group.number == 0
+
+
+def test_a_vote_in_the_name_of_another_is_refused() -> None:
+    voter = World().voters["a"]
+    with pytest.raises(PeerError, match="'c' proposes in the name of 'b'"):
+        voter.voting.take("c", Vote(PREPARE, 1, Ballot(1, "b")))
+    assert voter.machine.group.promised == Ballot()
+
+
+def test_a_liar_cannot_use_up_the_rounds() -> None:
+    world = World()
+    voter = world.voters["a"]
+    with pytest.raises(PeerError, match="far above any other"):
+        voter.voting.take("c", Vote(PREPARE, 1, Ballot((1 << 63) - 1, "c")))
+    assert voter.machine.group.promised == Ballot()
+    voter.voting.take("c", Vote(PREPARE, 1, Ballot(ROUNDS_MAX, "c")))
+    assert voter.machine.group.promised == Ballot(ROUNDS_MAX, "c")
+
+
+def test_wishes_that_have_come_true_are_not_proposed_and_the_others_all_at_once() -> None:
+    group = World().voters["a"].machine.group
+    group.wishes = [Wish(is_join=False, name=name) for name in "cd"]
+    group.wishes += [Wish(is_join=True, name=name) for name in "fe"]
+    del group.members["c"]
+    proposal = group.proposal()
+    assert proposal is not None
+    assert Change.decoded(proposal) == Change(1, (("e", ""), ("f", "")), ("d",))

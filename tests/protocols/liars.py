@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import antecede
 from antecede import PROTOCOLS, MessageId, Packet, PeerError
@@ -32,7 +33,7 @@ def nothing(_: Packet) -> bool:
 class Net:
     """Endpoints, the packets under way, and what each endpoint has delivered."""
 
-    def __init__(self, name: str, **options: object) -> None:
+    def __init__(self, name: str, **options: Any) -> None:
         self.casts = PROTOCOLS[name].casts
         self.drops_control = False
         self.endpoints = {

@@ -9,7 +9,8 @@ from antecede.check import BrokenPromiseError, History, Script, World
 from antecede.check.scripts import run_step
 
 if TYPE_CHECKING:
-    from antecede import Endpoint, MessageId
+    from antecede import MessageId
+    from antecede.endpoint.rules import Rules
 Vector = dict[str, int]
 """For each process, the number of its last event in a prefix."""
 
@@ -79,9 +80,9 @@ def all_past(history: History) -> History:
     return History(history.members, [replace(event, after=None) for event in history.events])
 
 
-def watch(script: Script, endpoint_class: type[Endpoint] | None = None) -> World:
+def watch(script: Script, rules: type[Rules] | None = None) -> World:
     """Run a script under semantic; fail when a message waits although its prefix is delivered."""
-    world = World("semantic", script.members, fifo=script.fifo, endpoint_class=endpoint_class)
+    world = World("semantic", script.members, fifo=script.fifo, rules=rules)
     prefixes = Prefixes(world.history)
     for step in script.steps:
         run_step(world, step)

@@ -1,9 +1,9 @@
-"""What the tests of single protocols share: campaigns, bad controls, restarts, mutants."""
+"""What the tests of single protocols share: campaigns, restarts, mutants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,15 @@ import pytest
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import run_step
-from antecede.core.registry import PROTOCOLS, restore
-from antecede.errors import PeerError
+from antecede.endpoint.messages import Message, Packet
+from antecede.endpoint.registry import PROTOCOLS, restored
+from antecede.errors import HoldFullError, PeerError
 from antecede.wire import Codec
 
 if TYPE_CHECKING:
-    from antecede.core.endpoint import Endpoint
-    from antecede.core.info import Cast
-    from antecede.core.messages import Packet
+    from antecede.endpoint.endpoint import Endpoint
+    from antecede.endpoint.info import Cast
+    from antecede.endpoint.rules import Rules
 
 Options = Mapping[str, object]
 Groups = Mapping[str, tuple[str, ...]]
@@ -83,14 +84,48 @@ def campaign(
     ]
 
 
-def assert_refused(endpoint: Endpoint, packet: Packet, controls: Iterable[object]) -> None:
-    """Each control in the packet's place is a PeerError and changes nothing."""
+def forged(packet: Packet, **changes: object) -> Packet:
+    """Return a packet that differs in some parts: what no endpoint makes, but a liar may."""
+    content = packet.content
+    names = ("sender", "seq", "dests", "payload", "control")
+    parts = {name: changes.pop(name, getattr(content, name)) for name in names}
+    made = Message(content.view, **parts)  # type: ignore[arg-type]
+    places = {name: getattr(packet, name) for name in ("source_no", "dest_no", "n", "own")}
+    return Packet(made, **(places | changes))
+
+
+def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
+    """Each of these packets is a PeerError and changes nothing."""
     before = endpoint.state()
-    for control in controls:
-        with pytest.raises(PeerError):
-            endpoint.receive(replace(packet, control=control))
-        assert endpoint.state() == before, f"{control!r} left a trace"
-    restore(before).receive(packet)
+    for packet in packets:
+        with pytest.raises(PeerError, match=match) as caught:
+            endpoint.receive(packet)
+        assert "\n" not in str(caught.value)
+        assert endpoint.state() == before, f"{packet!r} left a trace"
+
+
+def assert_damage_is_harmless(world: World, count: int = 40) -> None:
+    """Packets with changed bytes are refused, or are other valid packets in their only form."""
+    codec, rng, refused = Codec(world.view), Random(world.protocol), 0
+    for packet in world.packets[:count]:
+        data = codec.encode(packet)
+        for _ in range(25):
+            broken = bytearray(data)
+            for _ in range(rng.randint(1, 2)):
+                broken[rng.randrange(len(data))] = rng.randrange(256)
+            damaged = bytes(broken[: rng.randint(1, 2 * len(data))])
+            try:
+                made = codec.decode(damaged)
+            except PeerError:
+                refused += 1
+                continue
+            assert codec.encode(made) == damaged, "one packet, one form"
+            one = world.endpoints[made.dest]
+            again = codec.restore(codec.snapshot(one), resumed=True)
+            with suppress(PeerError, HoldFullError):
+                again.receive(made)
+            codec.snapshot(again)
+    assert refused > count
 
 
 def assert_restarts(
@@ -101,14 +136,15 @@ def assert_restarts(
         for script in scripts(chosen_casts(protocol), 3, sizes=sizes, pull=pull):
             plain = run_script(script, protocol, options=options)
             again = World(protocol, script.members, options=options, pull=pull)
-            codec = Codec(script.members)
+            codec = Codec(again.view)
             for place, step in enumerate(script.steps):
                 name = script.members[place % len(script.members)]
                 state = again.endpoints[name].state()
                 again.endpoints[name] = codec.restore(
                     codec.snapshot(again.endpoints[name]), resumed=True
                 )
-                assert restore(state).state() == state == again.endpoints[name].state()
+                assert again.endpoints[name].state() == state
+                assert restored(again.view, state, resumed=True).state() == state
                 run_step(again, step)
             assert again.history.events == plain.history.events
             assert again.packets == plain.packets
@@ -116,7 +152,7 @@ def assert_restarts(
 
 def caught(
     protocol: str,
-    mutant: type[Endpoint],
+    mutant: type[Rules],
     *,
     count: int = 300,
     casts: Sequence[Cast] | None = None,
@@ -132,7 +168,7 @@ def caught(
                 script,
                 protocol,
                 options=options,
-                endpoint_class=mutant,
+                rules=mutant,
                 promises=promises,
                 drain=Random(7),
             )

@@ -2,23 +2,25 @@
 
 ``python -m tests.protocols.soak --messages 1000000`` (``make soak``) sends that many messages among
 four members of each protocol, over a network that reorders and duplicates packets. After each tenth
-everything in flight arrives; then the snapshots and the pickled endpoints are measured. A number
-may take a few more bytes than before, but nothing may accumulate.
+everything in flight arrives; then the snapshots and the objects of the endpoints are measured. A
+number may take a few more bytes than before, but nothing may accumulate.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
-import pickle
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
+from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 import antecede
-from antecede import Effects, Packet
+from antecede import Effects, Endpoint, Packet
+from antecede.endpoint.view import View
 
 MEMBERS = ("a", "b", "c", "d")
 IN_FLIGHT_MAX = 12
@@ -31,7 +33,7 @@ class Size(NamedTuple):
     """The state of all members: their snapshots, and the objects they consist of."""
 
     snapshot: int
-    pickled: int
+    objects: int
 
 
 class Soak:
@@ -42,7 +44,7 @@ class Soak:
         self.ends = {
             name: antecede.endpoint(protocol, process=name, members=MEMBERS) for name in MEMBERS
         }
-        self.codec = antecede.Codec(MEMBERS)
+        self.codec = antecede.Codec(self.ends[MEMBERS[0]])
         self.rng = Random(seed)
         self.flying: list[Packet] = []
         self.sent = self.copies = self.delivered = 0
@@ -60,7 +62,7 @@ class Soak:
         ends = self.ends.values()
         return Size(
             sum(len(self.codec.snapshot(end)) for end in ends),
-            sum(len(pickle.dumps(end)) for end in ends),
+            sum(footprint(end) for end in ends),
         )
 
     def _send(self) -> None:
@@ -83,6 +85,18 @@ class Soak:
     def _take(self, effects: Effects) -> None:
         self.flying += effects.packets
         self.delivered += len(effects.deliveries)
+
+
+def footprint(end: Endpoint) -> int:
+    """Return the bytes of all objects that an endpoint consists of; its view is shared."""
+    seen, total, waiting = set[int](), 0, list[object]([end])
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen and not isinstance(one, (View, type, ModuleType, FunctionType)):
+            seen.add(id(one))
+            total += sys.getsizeof(one)
+            waiting += gc.get_referents(one)
+    return total
 
 
 def is_flat(first: Size, last: Size) -> bool:
@@ -117,8 +131,8 @@ def main() -> int:
             grown += [] if flat else [protocol]
             print(
                 f"{protocol:<12} {asked.messages} messages, {seconds:6.1f} s; snapshots of four "
-                f"{sizes[0].snapshot} -> {sizes[-1].snapshot} bytes, objects {sizes[0].pickled} "
-                f"-> {sizes[-1].pickled} bytes: {'flat' if flat else 'GROWS'}",
+                f"{sizes[0].snapshot} -> {sizes[-1].snapshot} bytes, objects {sizes[0].objects} "
+                f"-> {sizes[-1].objects} bytes: {'flat' if flat else 'GROWS'}",
                 flush=True,
             )
     return 1 if grown else 0

@@ -1,12 +1,11 @@
 """Mutants of bounded: each breaks one rule, and the oracle, or the bound, must notice."""
 
-from collections.abc import Iterable
-
 import pytest
 
-from antecede import Need, Packet, size
+from antecede import Packet, size
 from antecede.check import BrokenPromiseError
-from antecede.protocols.bounded import Bounded
+from antecede.endpoint.messages import FREE
+from antecede.protocols.bounded import Bounded, Column
 from tests.protocols.support import promise_broken_by, run, scripts
 from tests.protocols.test_bounded import ALL_CASTS
 
@@ -15,41 +14,50 @@ class ClearsWithoutSending(Bounded):
     """Drops a column and sends no extra message for it."""
 
     def _trim(self) -> None:
-        while self.kept_entries() > self._k:
-            me, dest = self._positions[self.process], self._chosen_column()
-            own = self._columns[dest].get(me, 0)
-            self._columns[dest] = {me: own} if own else {}
+        while self._entries > self._k:
+            dest = self._chosen_column()
+            self._put(dest, own_of(self, dest))
 
 
 class ImpatientExtras(Bounded):
-    """Takes extra messages in without waiting for their constraints."""
+    """Takes extra messages in without waiting for their constraints, but in their order."""
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        return (self._count(packet),)
+    def blocker(self, packet: Packet) -> int:
+        if packet.content.seq or packet.n == 1 + (self.reached[packet.source_no] >> self.shift):
+            return super().blocker(packet) if packet.content.seq else FREE
+        return packet.n - 1 << self.shift | packet.source_no
 
 
 class ForgetsOtherCopies(Bounded):
     """A receiver does not note the message for its other destinations."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        before = [dict(column) for column in self._columns]
-        reached = super()._absorb(packet)
-        for dest in packet.dests:
-            if dest not in (self.process, packet.source):
-                self._columns[self._positions[dest]] = before[self._positions[dest]]
-        return reached
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        before = self._columns.copy()
+        places = super().taken(packet)
+        for dest in others_of(packet):
+            self._put(dest, before.get(dest, {}))
+        return places
 
 
 class DropsTooMuch(Bounded):
     """A receiver clears the columns of a multicast's other destinations altogether."""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        for dest in packet.dests:
-            if dest not in (self.process, packet.source):
-                place, me = self._positions[dest], self._positions[self.process]
-                own = self._columns[place].get(me, 0)
-                self._columns[place] = {me: own} if own else {}
-        return super()._absorb(packet)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        for dest in others_of(packet):
+            self._put(dest, own_of(self, dest))
+        return super().taken(packet)
+
+
+def others_of(packet: Packet) -> tuple[int, ...]:
+    """Return the destinations of a message but its receiver and its sender."""
+    content = packet.content
+    return content.view.list(content.dests & ~(1 << packet.dest_no | 1 << packet.source_no))
+
+
+def own_of(rules: Bounded, dest: int) -> Column:
+    """Return a column without the constraints by others."""
+    column = rules._columns.get(dest, {})
+    return {rules.me: column[rules.me]} if rules.me in column else {}
 
 
 class NeverTrims(Bounded):
@@ -74,7 +82,7 @@ def run_many(mutant: type[Bounded]) -> None:
             script,
             "bounded",
             options={"k": len(script.members) + 1},
-            endpoint_class=mutant,
+            rules=mutant,
             promises={"safety"},
         )
 
@@ -82,9 +90,7 @@ def run_many(mutant: type[Bounded]) -> None:
 def test_a_matrix_that_grows_is_noticed() -> None:
     over = 0
     for script in scripts(20, ALL_CASTS):
-        world = run(
-            script, "bounded", options={"k": len(script.members) + 1}, endpoint_class=NeverTrims
-        )
+        world = run(script, "bounded", options={"k": len(script.members) + 1}, rules=NeverTrims)
         over += any(size(packet).entries > len(script.members) + 1 for packet in world.packets)
     assert over > 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -13,10 +13,8 @@ from antecede.protocols.buffered import Buffered
 from tests.protocols.support import scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from antecede import MessageId, Need, Packet
-    from antecede.core.messages import Sending
+    from antecede import MessageId, Packet
+    from antecede.endpoint.messages import Message
 
 Place = tuple[str, str]
 """A line of events: the process (P), its output buffer (OB) or its input buffer (IB)."""
@@ -30,30 +28,29 @@ class Recorded(Buffered):
     """Notes send, post, get, acknowledge and receive events in the order of their occurrence."""
 
     def _note(self, line: str, kind: str, message: MessageId | None) -> None:
-        record.append(((line, self.process), (kind, message)))
+        record.append(((line, self.view.members[self.me]), (kind, message)))
 
-    def _post(self, sending: Sending) -> None:
-        self._note("P", "s", sending.message)
-        super()._post(sending)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        self._note("P", "s", message.id)
+        super().stamp(message, others, event, after)
 
-    def _emit(self, dest: str, control: object, content: Sending | Packet) -> None:
-        assert content.message is not None
-        self._note("OB", "p", content.message)
-        posted.setdefault((self.process, dest), []).append(content.message)
-        super()._emit(dest, control, content)
+    def _post(self) -> None:
+        before = len(self.outbox)
+        super()._post()
+        for dest, message, _ in self.outbox[before:]:
+            self._note("OB", "p", message.id)
+            channel = self.view.members[self.me], self.view.members[dest]
+            posted.setdefault(channel, []).append(message.id)
 
-    def _on_data(self, packet: Packet) -> None:
-        self._note("IB", "g", packet.message)
-        super()._on_data(packet)
-
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        # Acknowledgements name nothing; the oldest unacknowledged message is meant.
-        self._note("OB", "a", posted[self.process, packet.source].pop(0))
-        return super()._on_control(packet)
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        self._note("P", "r", packet.message)
-        return super()._absorb(packet)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        if packet.content.seq:
+            self._note("IB", "g", packet.message)
+            self._note("P", "r", packet.message)
+        else:
+            # Acknowledgements name nothing; the oldest unacknowledged message is meant.
+            channel = self.view.members[self.me], packet.source
+            self._note("OB", "a", posted[channel].pop(0))
+        return super().taken(packet)
 
 
 posted: dict[tuple[str, str], list[MessageId]] = {}
@@ -84,7 +81,7 @@ def test_lemmas_2_to_4(pipelined: bool) -> None:
             script,
             "buffered",
             options={"pipelined": pipelined},
-            endpoint_class=Recorded,
+            rules=Recorded,
             drain=Random(1),
         )
         before = pasts()
@@ -134,7 +131,7 @@ def test_figure_6_buffered_delays_the_first_message_at_the_sender() -> None:
 
 
 def first_program(protocol: str, endpoint_class: type[Buffered] | None = None) -> World:
-    world = World(protocol, ["P1", "P2", "P3"], pull=True, endpoint_class=endpoint_class)
+    world = World(protocol, ["P1", "P2", "P3"], pull=True, rules=endpoint_class)
     world.send("P1", ["P3"], b"x")
     world.send("P1", ["P2"], b"y")
     while world.in_flight:
@@ -157,8 +154,15 @@ def test_selective_receive_against_causal_order_blocks_under_both(protocol: str)
 class LooksBehind(Buffered):
     """A mutant: take(source) does not stop at the oldest message."""
 
-    def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:
-        return self._hold.pop_ready(source)
+    IS_EAGER: ClassVar = False
+    HEARS: ClassVar = True
+
+    def arrived(self, packet: Packet) -> None:
+        if packet.content.seq:
+            self.outbox.append((packet.source_no, self._ack, None))
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        return () if packet.content.seq else super().taken(packet)
 
 
 def test_an_input_buffer_that_looks_behind_its_oldest_message_loses_order() -> None:

@@ -1,20 +1,20 @@
 """central: a relay that sends everything on."""
 
-from dataclasses import replace
-
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import Need
-from antecede.core.registry import endpoint, size
+from antecede.endpoint.messages import Need, Packet
+from antecede.endpoint.registry import endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.central import Central
 from tests.protocols.rig import (
+    assert_damage_is_harmless,
     assert_refused,
     assert_restarts,
     campaign,
     caught,
     delivered,
+    forged,
 )
 
 
@@ -28,7 +28,7 @@ def test_triangle_by_way_of_the_relay() -> None:
     world.send("b", ["c"])
     world.arrive_packet("b", "r")
     world.arrive_packet("r", "c", 2)
-    assert world.endpoints["c"].waiting() == {("b", 1): (Need("r", 1, "channel"),)}
+    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1),)}
     world.drain()
     world.check()
 
@@ -73,7 +73,7 @@ def test_an_application_takes_in_the_order_of_the_relay() -> None:
     world.send("c", ["a"])
     for source in "bc":
         world.arrive_packet(source, "a")
-    assert world.endpoints["a"].waiting() == {("b", 2): (), ("c", 1): (Need("a", 2, "count"),)}
+    assert world.endpoints["a"].waiting() == {("b", 2): (), ("c", 1): ()}
     assert world.take("a", "c") is None
     assert world.take("a", "b") is not None
     assert world.take("a", "c") is not None
@@ -84,20 +84,40 @@ def test_wrong_calls() -> None:
         endpoint("central", process="a", members=("a", "b"), relay=3)
 
 
-def test_malformed_packets_are_refused_and_change_nothing() -> None:
+def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world = World("central", "abcd")
     world.send("b", ["c"])
-    assert_refused(world.endpoints["a"], world.in_flight[0], [0, (), b""])
-    world.arrive(0)
-    assert_refused(world.endpoints["c"], world.in_flight[0], [1, ()])
-    stray = world.packets[0]
-    for wrong in ({"source": "d"}, {"dests": ("b",)}):
-        packet = endpoint("central", process="b", members=tuple("abcd")).send(["c"]).packets[0]
-        assert packet == stray
-        changed = replace(packet, **wrong)
-        fresh = endpoint("central", process="a", members=tuple("abcd"))
-        with pytest.raises(Exception, match="by way of the relay"):
-            fresh.receive(changed)
+    packet = world.in_flight[0]
+    wrong = [forged(packet, source_no=3), forged(packet, dests=2)]
+    assert_refused(world.endpoints["a"], wrong, "by way of the relay")
+    assert_refused(world.endpoints["a"], [forged(packet, own=4)], "name the message before")
+    stray = forged(packet, dest_no=2)
+    assert_refused(world.endpoints["c"], [stray], "by way of the relay")
+    assert_damage_is_harmless(campaign("central", 5, sizes=(3,))[-1])
+
+
+def test_who_lost_a_packet_is_told_which_message_it_was() -> None:
+    """Every packet names the message before it, whoever sent that."""
+    world = World("central", "rabc")
+    world.send("a", ["c"])
+    world.arrive_packet("a", "r")
+    world.lose_packet("r", "c", 1)
+    world.send("b", ["c"])
+    world.drain()
+    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1),)}
+    (delivery,) = world.endpoints["c"].skip("a", 1).deliveries
+    assert delivery.unmet == (Need("a", 1),)
+
+
+def test_what_was_declared_lost_is_passed_over_in_its_turn() -> None:
+    """The relay lives and brings it after all; what follows must not wait for it."""
+    world = World("central", "rabc")
+    world.send("a", ["c"])
+    world.send("b", ["c"])
+    world.skip("c", "a")
+    world.drain()
+    assert delivered(world, "c") == [("b", 1)]
+    assert world.endpoints["c"].held == 0
 
 
 def test_going_on_after_a_restart() -> None:
@@ -107,7 +127,8 @@ def test_going_on_after_a_restart() -> None:
 class WithoutChannelOrder(Central):
     """Trusts the network to keep channels in order."""
 
-    FIFO = False
+    def needs(self, packet: Packet) -> list[int]:
+        return []
 
 
 def test_mutants_are_caught() -> None:

@@ -3,17 +3,20 @@
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import Need, Packet, Sending
-from antecede.core.registry import endpoint, size
+from antecede.endpoint.messages import Message, Need, Packet
+from antecede.endpoint.registry import endpoint, size
+from antecede.endpoint.rules import Own
 from antecede.errors import UsageError
 from antecede.protocols.context import Context
 from tests.protocols.rig import (
+    assert_damage_is_harmless,
     assert_refused,
     assert_restarts,
     campaign,
     caught,
     control_of,
     delivered,
+    forged,
 )
 
 
@@ -62,24 +65,16 @@ def test_what_travels_is_the_transitive_reduction() -> None:
 
 def test_other_casts_are_refused_with_a_hint() -> None:
     one = endpoint("context", process="a", members=("a", "b", "c"))
-    with pytest.raises(UsageError, match=r"does not unicast to b.*protocols that unicast:.*matrix"):
+    with pytest.raises(UsageError, match=r"does not send to b from 'a': it offers broadcast"):
         one.send(["b"])
 
 
-def test_malformed_control_is_refused_and_changes_nothing() -> None:
+def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world = World("context", "abc")
     world.send("a", [*"bc"])
-    bad: list[object] = [
-        None,
-        [],
-        (1,),
-        (("a",),),
-        (("a", 0),),
-        (("x", 1),),
-        (("b", 1), ("a", 1)),
-        ((1, 1),),
-    ]
-    assert_refused(world.endpoints["b"], world.in_flight[0], bad)
+    knowing = forged(world.in_flight[0], control=[1 << 2 | 1])
+    assert_refused(world.endpoints["b"], [knowing], "knows of more messages")
+    assert_damage_is_harmless(campaign("context", 5, sizes=(3,))[-1])
 
 
 def test_going_on_after_a_restart() -> None:
@@ -89,18 +84,18 @@ def test_going_on_after_a_restart() -> None:
 class ForgetsItself(Context):
     """Leaves its own last message out of the next one's predecessors."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        self._leaves.pop(self.process, None)
-        return super()._stamp(sending)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        self._leaves.pop(self.me, None)
+        return super().stamp(message, others, event, after)
 
 
 class ReplacesTheLeaves(Context):
     """Takes every delivery for the only leaf."""
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        reached = super()._absorb(packet)
-        self._leaves = {packet.source: self._leaves[packet.source]}
-        return reached
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        places = super().taken(packet)
+        self._leaves = {packet.source_no: self._leaves[packet.source_no]}
+        return places
 
 
 def test_mutants_are_caught() -> None:

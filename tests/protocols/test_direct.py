@@ -3,18 +3,21 @@
 import pytest
 
 from antecede.check import World
-from antecede.core.info import Cast
-from antecede.core.messages import Need, Packet, Sending
-from antecede.core.registry import PROTOCOLS, endpoint, size
+from antecede.endpoint.info import Cast
+from antecede.endpoint.messages import Message, Need, Packet
+from antecede.endpoint.registry import PROTOCOLS, endpoint, size
+from antecede.endpoint.rules import Own
 from antecede.errors import UsageError
-from antecede.protocols.direct import OWN_SLOTS, PRUNES, Direct
+from antecede.protocols.direct import OWN_SLOTS, PRUNES, Control, Direct
 from tests.protocols.rig import (
+    assert_damage_is_harmless,
     assert_refused,
     assert_restarts,
     campaign,
     caught,
     control_of,
     delivered,
+    forged,
 )
 
 
@@ -144,21 +147,17 @@ def test_with_a_kept_slot_predecessors_are_named_again() -> None:
     assert sets(world, "a", 2, "c") == [{"a": 1, "b": 1}, {}, {"a": 1}]
 
 
-def test_malformed_control_is_refused_and_changes_nothing() -> None:
+def test_what_no_member_sends_is_refused() -> None:
     world = World("direct", "abc")
     world.send("a", [*"b"])
     packet = world.in_flight[0]
-    empty = ((), (), ())
-    bad: list[object] = [
-        None,
-        (),
-        empty[:2],
-        ((), (), [("a", 1)]),
-        ((), (), (("a", 0),)),
-        ((), (), (("a",),)),
-    ]
-    bad += [((), (), (("x", 1),)), ((), (), (("b", 1), ("a", 1))), ((), (), (("a", True),))]
-    assert_refused(world.endpoints["b"], packet, bad)
+    control: Control = ({}, {1: 1 << packet.view.shift | 1}, {})
+    assert_refused(world.endpoints["b"], [forged(packet, control=control)], "knows of more")
+
+
+def test_damaged_bytes_are_harmless() -> None:
+    for world in campaign("direct", 3):
+        assert_damage_is_harmless(world)
 
 
 def test_an_unknown_reading_is_refused() -> None:
@@ -180,25 +179,22 @@ def test_going_on_after_a_restart() -> None:
 class ForgetsOthers(Direct):
     """Records a message only for the receiver, not for the other destinations."""
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        kept = {name: dict(pairs) for name, pairs in self._barriers.items()}
-        reached = super()._absorb(packet)
-        for name in self.members:
-            if name not in (packet.source, self.process):
-                self._barriers[name] = kept[name]
-        return reached
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        kept = self._barriers.copy()
+        places = super().taken(packet)
+        for dest, barrier in enumerate(kept):
+            if dest not in (packet.source_no, self.me):
+                self._barriers[dest] = barrier
+        return places
 
 
 class AttachesTooLate(Direct):
     """Attaches the sets after the update: a message waits for itself."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        stamped = super()._stamp(sending)
-        after = tuple(tuple(sorted(self._barriers[name].items())) for name in self.members)
-        return dict.fromkeys(stamped, after)
-
-    def _check(self, packet: Packet) -> None:
-        """Accept what others of this kind send."""
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        own = super().stamp(message, others, event, after)
+        message.control = tuple(self._barriers)
+        return own
 
 
 def test_mutants_are_caught() -> None:

@@ -1,15 +1,21 @@
 """hierarchy: representatives run optimal among themselves."""
 
-from dataclasses import replace
-
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import MessageId, Need, Packet
-from antecede.core.registry import endpoint, size
-from antecede.errors import HoldFullError, PeerError, UsageError
+from antecede.endpoint.messages import FREE, Need, Packet
+from antecede.endpoint.registry import endpoint, size
+from antecede.errors import HoldFullError, UsageError
 from antecede.protocols.hierarchy import Hierarchy
-from tests.protocols.rig import assert_refused, assert_restarts, campaign, caught, delivered
+from tests.protocols.rig import (
+    assert_damage_is_harmless,
+    assert_refused,
+    assert_restarts,
+    campaign,
+    caught,
+    delivered,
+    forged,
+)
 
 TWO = {"clusters": (("a", "b"), ("d", "c", "e"))}
 THREE = {"clusters": (("a",), ("c", "b"), ("e", "d"))}
@@ -47,7 +53,7 @@ def test_representatives_hold_for_their_clusters() -> None:
     world.send("b", ["d"])
     world.arrive_packet("b", "c")
     world.arrive_packet("c", "e")
-    waits = {("b", 1): (Need("a", 1, scope="representatives"),)}
+    waits = {("b", 1): (Need("a", 1, "relayed"),)}
     assert world.endpoints["e"].waiting() == waits
     assert world.endpoints["e"].held == 1
     world.drain()
@@ -149,50 +155,22 @@ def test_clusters_that_are_none_are_refused(clusters: object, complaint: str) ->
         endpoint("hierarchy", process="a", members=("a", "b", "c"), clusters=clusters)
 
 
-def test_malformed_control_is_refused_and_changes_nothing() -> None:
+def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world = World("hierarchy", "abcde", options=TWO)
     world.send("b", ["c"])
     up = world.in_flight[0]
-    assert_refused(world.endpoints["a"], up, [0, (), (1, ())])
+    assert_refused(world.endpoints["a"], [forged(up, source_no=4)], "by way of a representative")
     world.arrive(0)
     across = world.in_flight[0]
-    bad: list[object] = [
-        None,
-        (),
-        1,
-        (0, ()),
-        (1, None),
-        (1, (("a", 0, ()),)),
-        (1, (("x", 1, ()),)),
-    ]
-    assert_refused(world.endpoints["d"], across, bad)
-    for wrong in ({"dests": ("b",)}, {"message": MessageId("c", 1)}):
-        with pytest.raises(PeerError):
-            world.endpoints["d"].receive(replace(across, **wrong))
+    wrong = [forged(across, sender=2), forged(across, control=None, own=None)]
+    assert_refused(world.endpoints["d"], wrong)
     world.arrive(0)
     down = world.in_flight[0]
-    assert_refused(world.endpoints["c"], down, [0, (1, ())])
-    with pytest.raises(PeerError):
-        world.endpoints["c"].receive(replace(down, source="a"))
-
-
-def test_no_representative_can_make_the_messages_of_another_fail() -> None:
-    """It must not say that the other restarted, nor use a number twice."""
-    heads = (("a",), ("b",), ("c",))
-    a, b, c = (
-        endpoint("hierarchy", process=name, members=(*"abc",), clusters=heads) for name in "abc"
-    )
-    first, second = (a.send(["b"]).packets[0] for _ in range(2))
-    assert_refused(b, first, [(1, (("c", (1 << 32) + 5, ()),)), (1 << 32, ())])
-    waits = (("c", 1, ("b",)),)
-    b.receive(replace(first, control=(1, waits)))
-    b.receive(replace(first, control=(1, waits)))  # a duplicate
-    assert_refused(b, second, [(1, waits)])
-    early = replace(second, n=4, control=(3, waits))
-    b.receive(early)
-    assert_refused(b, replace(second, n=3), [(3, waits)])
-    deliveries = b.receive(c.send(["b"]).packets[0]).deliveries
-    assert [one.source for one in deliveries] == ["c", "a"]
+    wrong = [forged(down, source_no=0), forged(down, dests=2), forged(down, control=across)]
+    assert_refused(world.endpoints["c"], wrong)
+    again = forged(across, n=2)
+    assert_refused(world.endpoints["d"], [again], "has the number 1 of its representative again")
+    assert_damage_is_harmless(campaign("hierarchy", 3, options=THREE, sizes=(5,))[-1])
 
 
 def test_going_on_after_a_restart() -> None:
@@ -202,12 +180,8 @@ def test_going_on_after_a_restart() -> None:
 class SkipsTheHigherLevel(Hierarchy):
     """Passes on what comes from other representatives in the order of arrival."""
 
-    def _on_data(self, packet: Packet) -> None:
-        if self._is_from_above(packet):
-            self._pass_on(packet, packet.source)
-            self._keep(packet)
-        else:
-            super()._on_data(packet)
+    def blocker(self, packet: Packet) -> int:
+        return FREE if packet.content.control is not None else super().blocker(packet)
 
 
 def test_mutants_are_caught() -> None:

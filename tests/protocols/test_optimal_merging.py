@@ -5,7 +5,7 @@ import random
 import pytest
 
 import antecede
-from antecede.core.logs import NOTED_MAX
+from antecede.protocols.optimal import HEARD_MAX
 
 NAMES = tuple("abcdef")
 
@@ -49,4 +49,4 @@ def test_a_log_does_not_depend_on_when_it_is_asked_for(seed: int) -> None:
 
 
 def test_a_process_that_only_receives_merges_now_and_then() -> None:
-    assert run(0, senders=2) > NOTED_MAX
+    assert run(0, senders=2) > HEARD_MAX

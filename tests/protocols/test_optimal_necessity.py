@@ -6,7 +6,7 @@ only what is in the causal past happens; M stays in flight to d; the process tha
 sends to d; d delivers all else it was sent, and then that message, although M comes before it.
 """
 
-from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,9 @@ from antecede import MessageId, Packet
 from antecede.check import World, causal_violations, random_script, run_script
 from antecede.check.history import Event, History
 from antecede.check.promises import Script
-from antecede.protocols.optimal import Optimal
+from antecede.endpoint.logs import Control
+from antecede.endpoint.registry import restored
+from tests.protocols.rig import forged
 
 Unit = tuple[MessageId, str]
 
@@ -63,14 +65,14 @@ def copy_in_flight(world: World, message: MessageId, dest: str) -> Packet:
 
 def drop(world: World, process: str, unit: Unit) -> None:
     """Make a process forget one unit, and nothing else."""
-    endpoint = world.endpoints[process]
-    assert isinstance(endpoint, Optimal)
     message, dest = unit
-    log = endpoint._log
-    dests = log[message.sender][message.seq]
-    assert dest in dests
-    log[message.sender][message.seq] = dests - {dest}
-    endpoint._log = log
+    view, state = world.view, cast("Any", world.endpoints[process].state())
+    key, bit = message.seq << view.shift | view.numbers[message.sender], 1 << view.numbers[dest]
+    log = {entry: int(mask, 16) for entry, mask in state["rules"]["log"]}
+    assert log[key] & bit
+    log[key] ^= bit
+    state["rules"]["log"] = [[entry, format(mask, "x")] for entry, mask in log.items() if mask]
+    world.endpoints[process] = restored(view, state, resumed=True)
 
 
 def overtakes(world: World, process: str, unit: Unit) -> bool:
@@ -114,12 +116,12 @@ def test_without_any_one_unit_of_a_log_some_schedule_breaks_order(seed: int) -> 
 def thin(world: World, packet: Packet, unit: Unit) -> None:
     """Remove one unit, and nothing else, from a message in flight."""
     message, dest = unit
-    control = tuple(
-        (sender, clock, tuple(d for d in dests if (sender, clock, d) != (*message, dest)))
-        for sender, clock, dests in packet.control  # type: ignore[attr-defined]
-    )
-    assert control != packet.control
-    world.in_flight[world.in_flight.index(packet)] = replace(packet, control=control)
+    view, (tops, log) = world.view, cast("Control", packet.content.control)
+    key, bit = message.seq << view.shift | view.numbers[message.sender], 1 << view.numbers[dest]
+    assert log[key] & bit
+    rest = {entry: mask & ~bit if entry == key else mask for entry, mask in log.items()}
+    control = tops, {entry: mask for entry, mask in rest.items() if mask}
+    world.in_flight[world.in_flight.index(packet)] = forged(packet, control=control)
 
 
 def last_units(script: Script) -> list[tuple[list[Event], Unit]]:

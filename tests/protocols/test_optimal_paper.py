@@ -1,6 +1,7 @@
 """[KS98]: its worked examples, its lemmas as invariants, and necessity."""
 
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -9,11 +10,12 @@ from antecede import MessageId, Packet
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import Script
 from antecede.check.scripts import run_step
-from antecede.core.entries import Entry, Log, as_entries
-from antecede.core.logs import CausalLog
-from antecede.core.roster import roster_of
-from antecede.core.stamps import Stamp
-from antecede.protocols.optimal import Optimal
+from antecede.endpoint.logs import Entries, merged
+from antecede.endpoint.messages import Message
+from antecede.endpoint.registry import restored, view_of
+
+Entry = tuple[str, int, tuple[str, ...]]
+Log = dict[str, dict[int, frozenset[str]]]
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
 NAMES = tuple(f"{i:02}" for i in range(1, 17))
@@ -23,12 +25,41 @@ def named(*numbers: int) -> frozenset[str]:
     return frozenset(f"{number:02}" for number in numbers)
 
 
-def with_log(process: str, log: Log, seq: int = 0, **options: object) -> Optimal:
-    one = antecede.endpoint("optimal", process=process, members=NAMES, pull=False, **options)
-    assert isinstance(one, Optimal)
-    one._log = log
-    one._seq = seq
-    return one
+def parts(log: Log) -> tuple[list[int], dict[int, int]]:
+    """Return a log by names as tops and entries by numbers."""
+    view = view_of("optimal", NAMES)
+    tops, found = list(range(view.n)), {}
+    for sender, entries in log.items():
+        for clock, dests in entries.items():
+            key = clock << view.shift | view.numbers[sender]
+            tops[key & view.low] = max(key, tops[key & view.low])
+            if dests:
+                found[key] = view.mask(dests)
+    return tops, found
+
+
+def with_log(process: str, log: Log, seq: int = 0) -> antecede.Endpoint:
+    """Return an endpoint that knows this log."""
+    state = antecede.endpoint("optimal", process=process, members=NAMES).state()
+    tops, found = parts(log)
+    state["rules"] = {"tops": tops, "log": [[k, format(mask, "x")] for k, mask in found.items()]}
+    state["seq"] = state["events"] = seq
+    return restored(view_of("optimal", NAMES), state, resumed=True)
+
+
+def packet_with(sender: str, clock: int, dests: frozenset[str], log: Log, dest: str) -> Packet:
+    """Return a message with this log, as it goes to one destination."""
+    view = view_of("optimal", NAMES)
+    tops, found = parts(log)
+    bit = 1 << view.numbers[dest]
+    needs = [key for key, mask in found.items() if mask & bit]
+    rest = {key: mask & ~bit for key, mask in found.items() if mask & ~bit}
+    message = Message(view, view.numbers[sender], clock, view.mask(dests), b"", (tops, rest))
+    return Packet(message, view.numbers[sender], view.numbers[dest], 1, needs)
+
+
+def kept(one: antecede.Endpoint) -> Log:
+    return log_of(list(cast("Entries", one.kept())))
 
 
 # Section 4.4: the running examples. Processes are 01 to 16; i is 01, j is 05.
@@ -45,7 +76,7 @@ def test_example_snd() -> None:
         "07": (("01", 4, ("02", "06")),),
         "11": (("01", 4, ("02", "06")),),
     }
-    assert j._log == {"01": {4: named(2, 6)}, "05": {7: named(3, 4, 7, 8, 11)}}
+    assert kept(j) == {"01": {4: named(2, 6)}, "05": {7: named(3, 4, 7, 8, 11)}}
 
 
 def test_example_snd_drops_older_empty_entries_from_what_it_sends() -> None:
@@ -76,41 +107,28 @@ CARRIED: dict[int, frozenset[str]] = {
 
 
 def test_example_rcv_merge_and_purge() -> None:
-    roster = roster_of(NAMES)
-    mine, theirs = CausalLog(roster, 4), CausalLog(roster, 1)
-    mine.read({"01": dict(LOG_J)})
-    theirs.read({"01": dict(CARRIED)})
-    key = 3 << roster.shift | roster.numbers["02"]
-    mine.merge(Stamp(theirs.tops, theirs.log), key, 0)
-    assert mine.spelt() == {"01": {9: named(7), 21: named(8)}, "02": {3: frozenset()}}
+    low, shift = view_of("optimal", NAMES).low, view_of("optimal", NAMES).shift
+    tops, log = merged(*parts({"01": LOG_J}), *parts({"01": CARRIED}), low)
+    view = view_of("optimal", NAMES)
+    assert log == parts({"01": {9: named(7), 21: named(8)}})[1]
+    assert tops[view.numbers["01"]] >> shift == 21
 
 
 def test_example_rcv_as_a_delivery() -> None:
     j = with_log("05", {"01": dict(LOG_J)})
-    packet = Packet(
-        "02",
-        "05",
-        1,
-        "data",
-        MessageId("02", 3),
-        ("05", "10"),
-        b"",
-        as_entries({"01": dict(CARRIED)}),
-        "optimal",
-    )
+    packet = packet_with("02", 3, named(5, 10), {"01": CARRIED}, "05")
     (delivery,) = j.receive(packet).deliveries
     assert delivery.message == MessageId("02", 3)
-    assert j._log == {"01": {9: named(7), 21: named(8)}, "02": {3: named(10)}}
+    assert kept(j) == {"01": {9: named(7), 21: named(8)}, "02": {3: named(10)}}
 
 
 def test_example_delivery_condition() -> None:
     """RCV(1): the message waits for what it names as sent to this process, and for nothing else."""
     j = with_log("05", {})
-    control = (("01", 4, ("05", "07")), ("03", 2, ("07",)))
-    packet = Packet("02", "05", 1, "data", MessageId("02", 3), ("05",), b"", control, "optimal")
-    assert not j.receive(packet).deliveries
+    log = {"01": {4: named(5, 7)}, "03": {2: named(7)}}
+    assert not j.receive(packet_with("02", 3, named(5), log, "05")).deliveries
     assert j.waiting() == {MessageId("02", 3): (antecede.Need("01", 4),)}
-    first = Packet("01", "05", 1, "data", MessageId("01", 4), ("05", "07"), b"", (), "optimal")
+    first = packet_with("01", 4, named(5, 7), {}, "05")
     assert [d.message for d in j.receive(first).deliveries] == [
         MessageId("01", 4),
         MessageId("02", 3),
@@ -121,7 +139,11 @@ def test_example_delivery_condition() -> None:
 
 
 def entries(log: Log) -> list[Entry]:
-    return list(as_entries(log))
+    return [
+        (sender, clock, tuple(sorted(dests)))
+        for sender, found in sorted(log.items())
+        for clock, dests in sorted(found.items())
+    ]
 
 
 def lemma_1(found: list[Entry]) -> None:
@@ -172,9 +194,7 @@ class Watched:
         self.world.check()
 
     def log(self, name: str) -> list[Entry]:
-        one = self.world.endpoints[name]
-        assert isinstance(one, Optimal)
-        return entries(one._log)
+        return list(cast("Entries", self.world.endpoints[name].kept()))
 
     def look(self) -> None:
         for name, before in self.logs.items():
@@ -205,9 +225,7 @@ def test_lemmas_1_3_5_and_7_hold_of_every_message(seed: int) -> None:
     seen = 0
 
     def log(name: str) -> list[Entry]:
-        one = world.endpoints[name]
-        assert isinstance(one, Optimal)
-        return entries(one._log)
+        return list(cast("Entries", world.endpoints[name].kept()))
 
     for step in (*script.steps, *[("arrive", -1, False)] * 400):
         before = {name: log(name) for name in world.endpoints}

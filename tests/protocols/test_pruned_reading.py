@@ -1,27 +1,23 @@
 """pruned: two readings of the listing of [JPCY97] that its text settles."""
 
 from antecede.check import World
-from antecede.core.casts import Targets
-from antecede.core.messages import Packet, numbered_packet
-from antecede.protocols.pruned import Pruned, PrunedStamp
+from antecede.endpoint.messages import Message
+from antecede.endpoint.rules import Own
+from antecede.protocols.pruned import Pruned
 
 
 class EntersFirst(Pruned):
     """Enters the message before it is sent, so that its own entry travels with it."""
 
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        packets = super()._stamped(to, payload)
-        stamp = PrunedStamp(self._known.tops.copy(), self._known.log.copy())
-        roster, me, seq = self._roster, self._me, self._seq
-        return tuple(
-            numbered_packet(roster, me, p.dest_no, p.n, seq, p.dest_set, payload, stamp, p.needs)
-            for p in packets
-        )
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        own = super().stamp(message, others, event, after)
+        message.control = self._tops.copy(), self._log.copy()
+        return own
 
 
 def test_a_message_does_not_carry_its_own_entry() -> None:
     """R4 adds the entry without the receiver; one that travelled as well would never go away."""
-    world = World("pruned", "ab", endpoint_class=EntersFirst, promises=())
+    world = World("pruned", "ab", rules=EntersFirst, promises=())
     message = world.send("a", ["b"])
     world.arrive_packet("a", "b")
     assert world.history.deliveries("b") == [message]

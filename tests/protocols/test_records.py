@@ -12,24 +12,12 @@ import pytest
 import antecede
 from antecede.check import process_names, random_script, run_script
 from antecede.check.cases import Case, cases
-from antecede.core.info import CASTS, CITATION_FORM, Citation
-from antecede.core.registry import protocol_class, protocol_of_number, register
+from antecede.endpoint.info import CASTS, CITATION_FORM, Citation
+from antecede.endpoint.registry import register, rules_of
 
 PROTOCOLS = antecede.PROTOCOLS
 MEMBERS = process_names(5)
 EVERY_CASE = [case for name in PROTOCOLS for case in cases(name, MEMBERS)]
-
-
-def test_wire_numbers_are_unique_and_never_change() -> None:
-    by_number = sorted(PROTOCOLS.values(), key=lambda info: info.wire_number)
-    assert [info.wire_number for info in by_number] == list(range(1, len(PROTOCOLS) + 1))
-    assert [info.name for info in by_number[:19]] == [
-        *("optimal", "pruned", "semantic", "bounded", "buffered", "matrix", "direct"),
-        *("broadcast", "vectors", "context", "history", "server", "synchronous", "central"),
-        *("serial", "two_hop", "hierarchy", "phases", "zones"),
-    ]
-    for info in by_number:
-        assert protocol_of_number(info.wire_number) == info.name
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -53,7 +41,7 @@ def test_the_paper_is_cited_in_full(name: str) -> None:
     assert 1978 <= citation.year <= 2026
     assert citation.tag.endswith(str(citation.year)[2:])
     assert info.paper.startswith(f"{', '.join(citation.surnames)} {citation.year}")
-    doc = " ".join((sys.modules[protocol_class(name).__module__].__doc__ or "").split())
+    doc = " ".join((sys.modules[rules_of(name).__module__].__doc__ or "").split())
     assert f".. [{citation.tag}] {citation}" in doc
     assert re.search(rf"\[{citation.tag}\]_", doc)
 
@@ -173,15 +161,15 @@ References
 
 def register_in(module: str) -> None:
     """Register matrix as a protocol `fresh` in a module of this name."""
-    matrix = protocol_class("matrix")
-    info = replace(matrix.INFO, name="fresh", wire_number=0, citation=Citation())
+    matrix = rules_of("matrix")
+    info = replace(matrix.INFO, name="fresh", citation=Citation())
     register(type("Fresh", (matrix,), {"INFO": info, "__module__": f"somewhere.{module}"}))
 
 
 @pytest.mark.parametrize(
     ("module", "doc", "message"),
     [
-        ("other", "", "other.py registers fresh; INFO.name must be the module's name"),
+        ("other", "", "other.py registers fresh; use the module's name"),
         ("fresh", "", "the References in fresh.py must begin with .. [TAG]"),
         (
             "fresh",
@@ -198,9 +186,3 @@ def test_a_record_that_is_malformed_is_refused(
     with pytest.raises(AssertionError, match=re.escape(message)):
         register_in(module)
     assert "fresh" not in PROTOCOLS
-
-
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_fixed_membership_has_a_reason(name: str) -> None:
-    info = PROTOCOLS[name]
-    assert info.dynamic != bool(info.fixed_because)

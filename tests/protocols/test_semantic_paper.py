@@ -16,8 +16,9 @@ from tests.protocols.support import scripts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from antecede.core.info import Cast
-    from antecede.protocols.semantic import Semantic
+    from antecede.endpoint.info import Cast
+
+Rows = tuple[tuple[int, ...], ...]
 ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 
 
@@ -32,8 +33,9 @@ def worlds(count: int, first: int) -> Iterator[tuple[World, Prefixes]]:
             yield world, prefixes
 
 
-def state_of(world: World, process: str) -> Semantic:
-    return cast("Semantic", world.endpoints[process])
+def matrices(world: World, process: str) -> tuple[Rows, Rows]:
+    """Return SENT_PREV and SENT_CONC of a process."""
+    return cast("tuple[Rows, Rows]", world.endpoints[process].kept())
 
 
 def counted(world: World, messages: Iterable[MessageId]) -> Counter[tuple[str, str]]:
@@ -46,7 +48,7 @@ def counted(world: World, messages: Iterable[MessageId]) -> Counter[tuple[str, s
     )
 
 
-def cells(world: World, *matrices: list[list[int]]) -> Counter[tuple[str, str]]:
+def cells(world: World, *parts: Rows) -> Counter[tuple[str, str]]:
     """Return the sum of matrices as counts by sender and destination."""
     names = world.history.members
     return Counter(
@@ -54,7 +56,7 @@ def cells(world: World, *matrices: list[list[int]]) -> Counter[tuple[str, str]]:
             (sender, dest): total
             for k, sender in enumerate(names)
             for j, dest in enumerate(names)
-            if (total := sum(matrix[k][j] for matrix in matrices))
+            if (total := sum(matrix[k][j] for matrix in parts))
         }
     )
 
@@ -74,8 +76,7 @@ def test_lemma_2_the_two_matrices_count_everything_in_the_past() -> None:
         past = all_past(world.history)
         for name in world.history.members:
             known = past._named(past._local_of(name)[-1].messages)
-            ep = state_of(world, name)
-            assert cells(world, ep._prev, ep._conc) == counted(world, known)
+            assert cells(world, *matrices(world, name)) == counted(world, known)
 
 
 def test_lemmas_3_and_4_hold_but_for_the_prefix_s_last_message_at_its_receivers() -> None:
@@ -84,7 +85,7 @@ def test_lemmas_3_and_4_hold_but_for_the_prefix_s_last_message_at_its_receivers(
     for world, prefixes in worlds(20, 200):
         for name in world.history.members:
             mcv = prefixes.now(name).mcv
-            prev = cells(world, state_of(world, name)._prev)
+            prev = cells(world, matrices(world, name)[0])
             within = prefixes.within(mcv)
             ends = {
                 m for m in within if m.sender != name and prefixes.places[m][1] == mcv.get(m.sender)
@@ -101,20 +102,20 @@ def test_lemmas_3_and_4_hold_but_for_the_prefix_s_last_message_at_its_receivers(
 def test_the_last_local_event_covered_is_definition_5() -> None:
     for world, prefixes in worlds(20, 300):
         for name in world.history.members:
-            assert state_of(world, name)._covered == prefixes.now(name).mcv.get(name, 0)
+            assert world.endpoints[name].notes()["covered"] == prefixes.now(name).mcv.get(name, 0)
 
 
 def test_property_2_nothing_ever_decreases() -> None:
-    last: dict[str, tuple[object, int, list[list[int]]]] = {}
+    last: dict[str, tuple[object, int, Rows]] = {}
     for world, _ in worlds(12, 400):
         for name in world.history.members:
-            ep = state_of(world, name)
+            now, covered_now = matrices(world, name)[0], world.endpoints[name].notes()["covered"]
             if name in last and last[name][0] is world:
                 _, covered, prev = last[name]
-                assert covered <= ep._covered
-                for old, new in zip(prev, ep._prev, strict=True):
+                assert covered <= covered_now
+                for old, new in zip(prev, now, strict=True):
                     assert all(a <= b for a, b in zip(old, new, strict=True))
-            last[name] = (world, ep._covered, [list(row) for row in ep._prev])
+            last[name] = (world, covered_now, now)
 
 
 def test_figure_1_causal_order_where_everything_depends() -> None:

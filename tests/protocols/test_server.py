@@ -3,11 +3,19 @@
 import pytest
 
 from antecede.check import World, causal_violations
-from antecede.core.messages import Need, Packet
-from antecede.core.registry import PROTOCOLS, endpoint, size
+from antecede.endpoint.messages import FREE, Need, Packet
+from antecede.endpoint.registry import PROTOCOLS, endpoint, size
 from antecede.errors import UsageError
 from antecede.protocols.server import Server
-from tests.protocols.rig import assert_refused, assert_restarts, campaign, control_of, delivered
+from tests.protocols.rig import (
+    assert_damage_is_harmless,
+    assert_refused,
+    assert_restarts,
+    campaign,
+    control_of,
+    delivered,
+    forged,
+)
 
 
 def test_worked_example() -> None:
@@ -17,7 +25,7 @@ def test_worked_example() -> None:
     world.arrive_packet("b", "c")
     world.send("c", ["a"])
     world.arrive_packet("c", "a")
-    assert world.endpoints["a"].waiting() == {("c", 1): (Need("b", 1, "count"),)}
+    assert world.endpoints["a"].waiting() == {("c", 1): (Need("b", 1),)}
     world.drain()
     world.check()
 
@@ -50,16 +58,17 @@ def test_wrong_calls() -> None:
     with pytest.raises(UsageError, match="server='x' is not a member; the members are a, b"):
         endpoint("server", process="a", members=("a", "b"), server="x")
     with pytest.raises(
-        UsageError, match="does not multicast to b, c: it offers unicast; protocols"
+        UsageError, match="does not send to b, c from 'a': it offers unicast; optimal sends"
     ):
         endpoint("server", process="a", members=("a", "b", "c")).send(["b", "c"])
 
 
-def test_malformed_control_is_refused_and_changes_nothing() -> None:
+def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world = World("server", "abc")
     world.send("b", ["a"])
-    bad: list[object] = [None, (), (0, 0), (0, 0, -1), (0, 0, True), [0, 0, 0]]
-    assert_refused(world.endpoints["a"], world.in_flight[0], bad)
+    knowing = forged(world.in_flight[0], control=[1 << 2, 1, 2])
+    assert_refused(world.endpoints["a"], [knowing], "knows of more messages")
+    assert_damage_is_harmless(campaign("server", 5, sizes=(3,))[-1])
 
 
 def test_going_on_after_a_restart() -> None:
@@ -69,13 +78,14 @@ def test_going_on_after_a_restart() -> None:
 class SkipsTheSender(Server):
     """Compares as [MF95] words it, without the sender's own entry."""
 
-    def _unmet(self, packet: Packet) -> object:  # type: ignore[override]
-        return (need for need in super()._unmet(packet) if need.process != packet.source)
+    def blocker(self, packet: Packet) -> int:
+        found = [key for key in self.missing(packet) if key & self.low != packet.source_no]
+        return found[0] if found else FREE
 
 
 def test_the_rule_as_worded_needs_channels_that_keep_order() -> None:
-    def overtaken(endpoint_class: type[Server]) -> list[tuple[str, int]]:
-        world = World("server", "ab", endpoint_class=endpoint_class, promises=())
+    def overtaken(rules: type[Server]) -> list[tuple[str, int]]:
+        world = World("server", "ab", rules=rules, promises=())
         world.send("b", ["a"])
         world.send("b", ["a"])
         world.drain(-1)

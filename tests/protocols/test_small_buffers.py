@@ -8,7 +8,7 @@ import pytest
 
 from antecede.check import World, random_script
 from antecede.check.scripts import run_step
-from antecede.core.info import MULTICAST, Cast
+from antecede.endpoint.info import MULTICAST, Cast
 
 CASES: list[tuple[str, tuple[Cast, ...], dict[str, object]]] = [
     ("buffered", ("unicast",), {}),

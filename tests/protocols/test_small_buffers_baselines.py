@@ -6,7 +6,7 @@ import pytest
 
 from antecede.check import World, random_script
 from antecede.check.scripts import run_step
-from antecede.core.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS
 
 CASES: list[tuple[str, dict[str, object]]] = [
     ("broadcast", {}),

@@ -17,7 +17,6 @@ def test_the_state_stays_flat(protocol: str) -> None:
 def test_what_accumulates_is_noticed() -> None:
     group = Soak("matrix")
     first = group.run(60)
-    grows = [(i, i) for i in range(1000)]
     for end in group.ends.values():
-        vars(end)["_kept"] = grows
+        vars(end)["_kept"] = [(i, i) for i in range(1000)]
     assert not is_flat(first, group.run(540))

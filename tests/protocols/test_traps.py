@@ -1,20 +1,21 @@
 """Seven traps: rules that look right, what they break, and that ours avoid them."""
 
-from dataclasses import replace
 from random import Random
+from typing import cast
 
 import pytest
 
 from antecede.check import BrokenPromiseError, World, random_script, run_script
 from antecede.check.scripts import run_step
-from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Need, Packet
-from antecede.core.registry import size
-from antecede.protocols.direct import Direct, union_max
+from antecede.endpoint.counts import larger
+from antecede.endpoint.messages import Need, Packet
+from antecede.endpoint.registry import size
+from antecede.endpoint.rules import Rules
+from antecede.protocols.direct import Direct
 from antecede.protocols.matrix import Matrix
 from antecede.protocols.vectors import Vectors
 from tests.protocols.literal import LiteralMatrix, LiteralVectors
-from tests.protocols.rig import caught, control_of, delivered
+from tests.protocols.rig import caught, control_of, delivered, forged
 from tests.protocols.test_broadcast import OwnGroupsOnly, triangle
 from tests.protocols.test_semantic import CountsDeliveries
 
@@ -57,9 +58,9 @@ def test_trap_2_vectors_overtake_a_message_to_oneself() -> None:
     assert delivered(world, "a") == [("a", 1), ("b", 1)]
 
 
-def overtaking(protocol: str, endpoint_class: type[Endpoint] | None = None) -> World:
+def overtaking(protocol: str, rules: type[Rules] | None = None) -> World:
     """Return the example T1c: b answers a multicast and its answer comes first to c."""
-    world = World(protocol, "abc", endpoint_class=endpoint_class, promises=())
+    world = World(protocol, "abc", rules=rules, promises=())
     world.send("a", ["b", "c"])
     world.arrive_packet("a", "b")
     world.send("b", ["c"])
@@ -71,22 +72,22 @@ def overtaking(protocol: str, endpoint_class: type[Endpoint] | None = None) -> W
 class NaiveMatrix(Matrix):
     """Records a multicast in its own column only."""
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        return super()._absorb(replace(packet, dests=(self.process,)))
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        return super().taken(forged(packet, dests=1 << self.me))
 
 
 class NaiveVectors(Vectors):
     """Records a multicast for no other destination."""
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        return super()._absorb(replace(packet, dests=(self.process,)))
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        return super().taken(forged(packet, dests=1 << self.me))
 
 
 @pytest.mark.parametrize(
     ("protocol", "naive"), [("matrix", NaiveMatrix), ("vectors", NaiveVectors)]
 )
 def test_traps_3_and_4_multicast_recorded_for_the_receiver_alone(
-    protocol: str, naive: type[Endpoint]
+    protocol: str, naive: type[Rules]
 ) -> None:
     assert delivered(overtaking(protocol, naive), "c") == [("b", 1), ("a", 1)]
     assert delivered(overtaking(protocol), "c") == [("a", 1), ("b", 1)]
@@ -108,25 +109,22 @@ def test_trap_5_vectors_of_own_groups_only() -> None:
 class UnionsTheSendersSlot(Direct):
     """Takes the predecessors of a message for constraints on its sender, and never cleans up."""
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        assert isinstance(packet.control, tuple)
-        assert packet.message is not None
-        kept = {name: dict(pairs) for name, pairs in self._barriers.items()}
-        reached = super()._absorb(packet)
-        for member, pairs in zip(self.members, packet.control, strict=True):
-            if member != self.process:
-                both = union_max(kept[member], dict(pairs))
-                if member in packet.dests:
-                    both = union_max(both, {packet.source: packet.message.seq})
-                self._barriers[member] = both
-        return reached
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        message, kept = packet.content, [dict(barrier) for barrier in self._barriers]
+        places = super().taken(packet)
+        newest = {message.sender: self.key(packet)}
+        for dest, theirs in enumerate(cast("list[dict[int, int]]", message.control)):
+            if dest != self.me:
+                both = larger(kept[dest], theirs)
+                self._barriers[dest] = larger(both, newest) if message.dests >> dest & 1 else both
+        return places
 
 
 def test_trap_6_the_senders_slot_names_predecessors_not_constraints() -> None:
     """A message back to the sender waits for the sender's own message, for ever."""
 
-    def answered(endpoint_class: type[Endpoint] | None) -> World:
-        world = World("direct", "ab", endpoint_class=endpoint_class, promises=())
+    def answered(rules: type[Rules] | None) -> World:
+        world = World("direct", "ab", rules=rules, promises=())
         world.send("a", ["b"])
         world.send("a", ["b"])
         world.drain()
@@ -143,7 +141,7 @@ def test_trap_6_the_senders_slot_names_predecessors_not_constraints() -> None:
 def test_trap_7_counters_of_the_semantic_matrix_need_fifo_channels() -> None:
     """Counting deliveries is right where channels keep order, and loses order where they do not."""
 
-    def run(fifo: bool, endpoint_class: type[Endpoint] | None) -> None:
+    def run(fifo: bool, rules: type[Rules] | None) -> None:
         for seed in range(150):
             script = random_script(
                 seed, members=4, casts=("multicast",), steps=80, ranks=True, fifo=fifo
@@ -151,15 +149,15 @@ def test_trap_7_counters_of_the_semantic_matrix_need_fifo_channels() -> None:
             run_script(
                 script,
                 "semantic",
-                endpoint_class=endpoint_class,
+                rules=rules,
                 promises={"safety"},
                 drain=Random(seed),
             )
 
-    run(fifo=True, endpoint_class=CountsDeliveries)
+    run(fifo=True, rules=CountsDeliveries)
     with pytest.raises(BrokenPromiseError, match="semantic broke safety"):
-        run(fifo=False, endpoint_class=CountsDeliveries)
-    run(fifo=False, endpoint_class=None)
+        run(fifo=False, rules=CountsDeliveries)
+    run(fifo=False, rules=None)
 
 
 def test_self_addressed_messages_harm_no_protocol() -> None:

@@ -1,15 +1,21 @@
 """zones: a reconstruction after the causal separators of [RV95]."""
 
-from dataclasses import replace
-
 import pytest
 
 from antecede.check import World
-from antecede.core.messages import MessageId, Need, Packet
-from antecede.core.registry import PROTOCOLS, endpoint, size
-from antecede.errors import PeerError, UsageError
+from antecede.endpoint.messages import Need, Packet
+from antecede.endpoint.registry import PROTOCOLS, endpoint, size
+from antecede.errors import UsageError
 from antecede.protocols.zones import Zones
-from tests.protocols.rig import assert_refused, assert_restarts, campaign, caught, delivered
+from tests.protocols.rig import (
+    assert_damage_is_harmless,
+    assert_refused,
+    assert_restarts,
+    campaign,
+    caught,
+    delivered,
+    forged,
+)
 
 PAIR = (("a", "b", "c"), ("c", "d", "e"))
 LINE = (("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"))
@@ -22,10 +28,10 @@ def test_worked_example() -> None:
     world.arrive_packet("a", "b")
     world.send("b", [*"acde"])
     world.arrive_packet("b", "c")
-    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1, "count", "zone 1"),)}
+    assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1, "relayed"),)}
     world.arrive_packet("a", "c")
     world.arrive_packet("c", "d", 2)
-    assert world.endpoints["d"].waiting() == {("b", 1): (Need("c", 1, "count", "zone 2"),)}
+    assert world.endpoints["d"].waiting() == {("b", 1): (Need("c", 1, "relayed"),)}
     world.drain()
     world.check()
 
@@ -70,21 +76,22 @@ def test_zones_that_form_no_tree_are_refused(zones: object, complaint: str) -> N
 
 def test_other_casts_are_refused_with_a_hint() -> None:
     one = endpoint("zones", process="a", members=("a", "b", "c"))
-    with pytest.raises(UsageError, match=r"does not unicast to b.*protocols that unicast"):
+    with pytest.raises(UsageError, match=r"does not send to b from 'a': it offers broadcast"):
         one.send(["b"])
 
 
-def test_malformed_packets_are_refused_and_change_nothing() -> None:
+def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
     world = World("zones", "abcde", options={"zones": PAIR})
     world.send("a", [*"bcde"])
     packet = world.in_flight[0]
-    bad: list[object] = [None, (), (1, 0), (0, 0, 0), (1, 0, -1), [1, 0, 0]]
-    assert_refused(world.endpoints["b"], packet, bad)
-    for wrong in ({"source": "d"}, {"message": MessageId("b", 1)}, {"dests": ("c",)}):
-        before = world.endpoints["b"].state()
-        with pytest.raises(PeerError):
-            world.endpoints["b"].receive(replace(packet, **wrong))
-        assert world.endpoints["b"].state() == before
+    b = world.endpoints["b"]
+    assert_refused(b, [forged(packet, source_no=3)], "not of a process in the same zone")
+    assert_refused(b, [forged(packet, control=(0, [2, 0, 0]))], "is not counted")
+    wrong = [forged(packet, sender=1), forged(packet, dests=4)]
+    assert_refused(b, wrong, "not a message of another process for this one")
+    assert_refused(b, [forged(packet, control=(0, [1, 1, 0]))], "knows of more messages")
+    done = campaign("zones", 3, options={"zones": PAIR}, sizes=(5,))[-1]
+    assert_damage_is_harmless(done)
 
 
 def test_going_on_after_a_restart() -> None:
@@ -94,18 +101,16 @@ def test_going_on_after_a_restart() -> None:
 class RelaysOnArrival(Zones):
     """A gateway that sends on before it delivers."""
 
-    def _on_data(self, packet: Packet) -> None:
-        assert packet.message is not None
-        for place in self._vectors:
-            if place != self._shared[packet.source]:
-                self._spread(place, packet)
-        super()._on_data(packet)
+    HEARS = True
 
-    def _absorb(self, packet: Packet) -> object:  # type: ignore[override]
-        place = self._shared[packet.source]
-        self._vectors[place][packet.source] += 1
-        count = self._vectors[place][packet.source]
-        return (Need(packet.source, count, "count", f"zone {place + 1}"),)
+    def arrived(self, packet: Packet) -> None:
+        for zone in self._counts:
+            if zone != self._shared[packet.source_no]:
+                self._spread(zone, packet.content)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        self.reached[packet.source_no] = self.key(packet)
+        return self.places[packet.source_no]
 
 
 def test_mutants_are_caught() -> None:

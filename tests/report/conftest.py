@@ -9,9 +9,12 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a Chromium that opens no connection of its own."""
+    """Start a Chromium that opens no connection of its own.
+
+    For one module only: while it runs, its thread has an event loop, and no test can start another.
+    """
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium: install the package of that name")

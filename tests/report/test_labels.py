@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from antecede.eventlog import Event
-from antecede.pipeline.audits.drawings import draw as draw_log
-from antecede.pipeline.audits.drawings import illustrate
-from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.audits.neighbourhood import TableRows
-from antecede.pipeline.logs.sources import Source, read, table_of
+from antecede.audit.api import audit_table
+from antecede.audit.drawings import draw as draw_log
+from antecede.audit.drawings import illustrate
+from antecede.audit.neighbourhood import TableRows
+from antecede.events import Event
+from antecede.events.sources import Source, read, table_of
 from antecede.report.audit_page import Illustration, report_page
 from antecede.report.labels import LABEL_MAX, Box, Wanted, box_at, place_labels
 from antecede.report.spacetime import Diagram, draw
-from tests.pipeline.histories import Shape, history
+from tests.support.histories import Shape, history
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.eventlog import Event
-from antecede.pipeline.audits.drawings import illustrate
-from antecede.pipeline.audits.entry import audit_table
-from antecede.pipeline.audits.neighbourhood import TableRows
-from antecede.pipeline.logs.sources import table_of
+from antecede.audit.api import audit_table
+from antecede.audit.drawings import illustrate
+from antecede.audit.neighbourhood import TableRows
+from antecede.events import Event
+from antecede.events.sources import table_of
 from antecede.report.audit_page import Illustration, audit_page
 from antecede.report.spacetime import Arrow, Diagram, Node, draw, places
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from antecede.pipeline.studies.drawing import files
 from antecede.report.page import ClaimLine, Claims, Figure, Section, Table
 from antecede.report.study_page import Picture, blocks_of, build
+from antecede.study.campaign import files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from antecede.check import BrokenPromiseError, World, causal_violations, crown, history_class
 from antecede.check.world import shown
-from antecede.core.hooks import Hooks
-from antecede.core.registry import PROTOCOLS
+from antecede.endpoint.registry import PROTOCOLS, rules_of
+from antecede.endpoint.rules import Rules
 from antecede.errors import AntecedeError
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ class Story:
             "check": self._check,
             "class": self._class,
             "violations": self._violations,
-            "add": self._add,
-            "remove": self._remove,
+            "lose": self._lose,
+            "crash": self._crash,
+            "skip": self._skip,
             "run": self._run,
         }
 
@@ -192,7 +193,7 @@ class Story:
             f"{process} holds {self._label(message)}: waits for {', '.join(map(str, needs))}"
             for message, needs in one.waiting().items()
         ]
-        if type(one).dependencies is not Hooks.dependencies:
+        if rules_of(self.world.protocol).dependencies is not Rules.dependencies:
             kept = {self._label(m): names for m, names in one.dependencies().items()}
             trace.append(f"{process} keeps {shown(kept)}")  # type: ignore[arg-type]
         return trace or [f"{process} holds nothing"]
@@ -212,16 +213,25 @@ class Story:
         found = [self._named(v.sentence) for v in causal_violations(self.world.history)]
         return found or ["no violation"]
 
-    def _add(self, words: list[str]) -> list[str]:
-        process, *at = words
-        self.world.add(process, at or None)
-        return [f"{process} joins{' as seen by ' + ', '.join(at) if at else ''}"]
+    def _lose(self, words: list[str]) -> list[str]:
+        process, name = words
+        for index, packet in enumerate(self.world.in_flight):
+            if packet.dest == process and packet.message and self.names[packet.message] == name:
+                self.world.lose(index)
+                return [f"{name} is lost on its way to {process}"]
+        return [f"nothing named {name} is in flight to {process}"]
 
-    def _remove(self, words: list[str]) -> list[str]:
+    def _crash(self, words: list[str]) -> list[str]:
         (process,) = words
+        self.world.crash(process)
+        return [f"{process} crashes, and loses what it has under way"]
+
+    def _skip(self, words: list[str]) -> list[str]:
+        process, source, *upto = words
         seen = self._seen()
-        self.world.remove(process)
-        return [f"{process} leaves", *self._news(seen)]
+        self.world.skip(process, source, int(upto[0]) if upto else None)
+        what = f"message {upto[0]} of {source} and those before" if upto else f"all of {source}"
+        return [f"{process} skips {what}", *self._news(seen)]
 
     def _run(self, words: list[str]) -> list[str]:
         """Run the programs; packets arrive when no program can go on, ``words`` first."""

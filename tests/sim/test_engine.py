@@ -9,7 +9,7 @@ import pytest
 
 import antecede
 from antecede import UsageError, sim
-from antecede.core.tables import STUDY_COLUMNS
+from antecede.events.tables import STUDY_COLUMNS
 from antecede.sim.metrics import spreads
 from antecede.sim.workloads import bursts, paper, with_semantics
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import antecede
 from antecede import sim
-from antecede.core.info import Options
+from antecede.endpoint.info import Options
+from antecede.errors import UsageError
 from antecede.sim import kernels
 from antecede.sim.kernels.loop import State
 from antecede.sim.kernels.registry import KERNELS
@@ -164,9 +165,10 @@ def test_memory_is_bounded_by_what_is_in_flight(protocol: str) -> None:
     assert long <= 2 * short
 
 
-def test_options_that_a_kernel_does_not_take_together_run_plainly() -> None:
+def test_options_that_exclude_each_other_are_refused() -> None:
     schedule = paper(n=3, received=4)
     both = {"lookahead": True, "differential": True}
-    assert sim.run("optimal", schedule, options=both).engine == "plain"
+    with pytest.raises(UsageError, match="choose one"):
+        sim.run("optimal", schedule, options=both)
     for name in both:
         assert sim.run("optimal", schedule, options={**both, name: False}).engine == "kernel"

@@ -25,7 +25,7 @@ from antecede.sim.workloads import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from antecede.eventlog import Rejected
+    from antecede.events import Rejected
 
 
 @pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import antecede
 from antecede import Delivery, Endpoint, Packet, QueueFullError, UsageError
-from antecede.core.info import Members, Options, Variant
+from antecede.endpoint.info import Members, Options, Variant
 
 Swap = Callable[[Endpoint], Endpoint]
 
@@ -42,7 +42,7 @@ def variants() -> list[tuple[str, Options]]:
             found.append({"groups": overlapping})
         for variant in info.variants:
             options = variant.options(names(3))
-            if options not in found:
+            if options and options not in found:
                 found.append({option: made_for(variant, option) for option in options})
         result.extend((name, options) for options in found)
     return result

@@ -8,6 +8,7 @@ from antecede.check.exploration import Exploration, explore
 from antecede.check.history import Event, History
 from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
 from antecede.check.scripts import process_names, random_script, run_script, shrunk
+from antecede.check.specified import edited, rules_from
 from antecede.check.violations import Violation, causal_violations, undelivered
 from antecede.check.world import World
 
@@ -23,10 +24,12 @@ __all__ = [
     "World",
     "causal_violations",
     "crown",
+    "edited",
     "explore",
     "history_class",
     "process_names",
     "random_script",
+    "rules_from",
     "run_script",
     "shrunk",
     "undelivered",

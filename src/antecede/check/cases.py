@@ -7,8 +7,8 @@ protocol's record names. Options that need names (groups, zones, clusters) are m
 from dataclasses import dataclass, field
 from random import Random
 
-from antecede.core.info import Cast, Members, Options
-from antecede.core.registry import PROTOCOLS
+from antecede.endpoint.info import Cast, Members, Options
+from antecede.endpoint.registry import PROTOCOLS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from antecede.check.history import History
 from antecede.check.violations import causal_violations
-from antecede.core.messages import MessageId
+from antecede.endpoint.messages import MessageId
 
 HistoryClass = Literal["synchronous", "causal", "fifo", "none"]
 """How much order a history has, the strictest first; each class contains those before it."""

@@ -16,9 +16,9 @@ from antecede.check.cases import cases
 from antecede.check.promises import BrokenPromiseError, Script
 from antecede.check.scripts import process_names
 from antecede.check.search import Action, Explorer
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Cast
-from antecede.core.registry import PROTOCOLS, protocol_class
+from antecede.endpoint.info import Cast
+from antecede.endpoint.registry import PROTOCOLS, rules_of
+from antecede.endpoint.rules import Rules
 from antecede.errors import UsageError
 
 
@@ -78,7 +78,7 @@ def explore(
     options: Mapping[str, object] | None = None,
     casts: Sequence[Cast] | None = None,
     promises: Iterable[str] | None = None,
-    endpoint_class: type[Endpoint] | None = None,
+    rules: type[Rules] | None = None,
     symmetric: bool = True,
     selves: bool = False,
     seconds_max: float | None = None,
@@ -89,7 +89,7 @@ def explore(
     Pass ``symmetric=False`` if a process has a special role. With ``selves`` processes also send to
     themselves.
     """
-    info = protocol_class(protocol).INFO
+    info = rules_of(protocol).INFO
     began = time.process_time()
     due = frozenset(info.promises if promises is None else promises)
     explorer = Explorer(
@@ -99,7 +99,7 @@ def explore(
         options=dict(options or {}),
         casts=casts or info.casts,
         promises=due,
-        endpoint_class=endpoint_class,
+        rules=rules,
         symmetric=symmetric,
         selves=selves,
     )
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object per exploration")
     chosen = parser.parse_args(arguments)
     try:
-        names = [protocol_class(name).INFO.name for name in chosen.protocol or PROTOCOLS]
+        names = [rules_of(name).INFO.name for name in chosen.protocol or PROTOCOLS]
     except UsageError as error:
         _say(error, sys.stderr)
         return 2

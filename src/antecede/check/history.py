@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from antecede.core.messages import MessageId
+from antecede.endpoint.messages import MessageId
 from antecede.errors import UsageError
 
 

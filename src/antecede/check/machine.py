@@ -3,27 +3,22 @@
 The explorer meets the same state of one process in very many states of the whole. An endpoint is
 deterministic, so the outcome of a step depends only on its own state and the step. Each local state
 (the endpoint's, and what the oracle knows of its past) gets a number, and each step from it is
-carried out and judged once. ``Endpoint.state()`` identifies a local state; a pickled image of the
-endpoint, which is quick to load, stores it.
+carried out and judged once. ``Endpoint.state()`` identifies a local state and stores it.
 """
 
-import pickle
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from antecede.check.world import made, shown
-from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Effects, MessageId, Packet
-from antecede.core.registry import protocol_class
-from antecede.core.state import State
+from antecede.check.world import shown, view_for
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.messages import Effects, MessageId, Packet
+from antecede.endpoint.registry import restored, rules_of
+from antecede.endpoint.rules import Rules, State
 from antecede.errors import UsageError
 
 T = TypeVar("T")
 _LEFT_OUT = frozenset(
     {
-        "protocol",
-        "members",
-        "options",
         "pull",
         "held_max",
         "held_bytes_max",
@@ -48,7 +43,7 @@ class Node(NamedTuple):
     past: frozenset[int]
 
 
-class View(NamedTuple):
+class Past(NamedTuple):
     """What the oracle knows about a process: its past, and what arrived but is not delivered.
 
     ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
@@ -83,17 +78,19 @@ class Machine:
         *,
         options: Mapping[str, object],
         promises: frozenset[str],
-        endpoint_class: type[Endpoint] | None = None,
+        rules: type[Rules] | None = None,
     ) -> None:
         self.members = members
         self.promises = promises
-        self.info = (endpoint_class or protocol_class(protocol)).INFO
+        self.info = (rules or rules_of(protocol)).INFO
+        self._view = view_for(protocol, members, options, rules)
+        self._rules = rules or rules_of(protocol).of(self._view)
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
-        self.views: list[View] = []
+        self.views: list[Past] = []
         self.is_idle: list[bool] = []
         self.event_counts: list[int] = []
-        self._images: list[bytes] = []
+        self._states: list[State] = []
         self._seqs: list[int] = []
         self._node_ids: dict[Node, int] = {}
         self._packet_ids: dict[Packet, int] = {}
@@ -101,17 +98,13 @@ class Machine:
         self._sends: dict[tuple[int, tuple[str, ...], int | None], Outcome | None] = {}
         self._receipts: dict[tuple[int, int], Outcome] = {}
         self.starts = tuple(
-            self._enter(
-                made(endpoint_class, protocol, {"process": member, "members": members, **options}),
-                View(),
-            )
-            for member in members
+            self._enter(Endpoint(self._view, member, self._rules), Past()) for member in members
         )
 
     @property
     def local_count(self) -> int:
         """The number of local states so far."""
-        return len(self._images)
+        return len(self._states)
 
     @property
     def step_count(self) -> int:
@@ -169,7 +162,7 @@ class Machine:
             return outcome._replace(broken=broken)
         return outcome
 
-    def _outcome(self, one: Endpoint, view: View, effects: Effects) -> Outcome:
+    def _outcome(self, one: Endpoint, view: Past, effects: Effects) -> Outcome:
         broken = None
         for delivery in effects.deliveries:
             node = int(delivery.payload)
@@ -184,7 +177,7 @@ class Machine:
         packets = tuple(_number(self.packets, self._packet_ids, p) for p in effects.packets)
         return Outcome(self._enter(one, view), packets, broken)
 
-    def _broken_by(self, process: str, view: View, number: int) -> tuple[str, str] | None:
+    def _broken_by(self, process: str, view: Past, number: int) -> tuple[str, str] | None:
         """Judge one delivery."""
         node = self.nodes[number]
         if (number, process) in view.delivered:
@@ -197,7 +190,7 @@ class Machine:
             return "safety", f"{process} delivers {node.message} before its cause {cause}"
         return None
 
-    def _broken_now(self, one: Endpoint, view: View) -> tuple[str, str] | None:
+    def _broken_now(self, one: Endpoint, view: Past) -> tuple[str, str] | None:
         """Judge what is held and what is kept."""
         if "no_overblocking" in self.promises:
             for number in sorted(view.pending):
@@ -210,7 +203,7 @@ class Machine:
                 return "necessity", f"{one.process} keeps {shown(kept)}, required is {shown(due)}"
         return None
 
-    def missing(self, process: str, view: View, number: int) -> list[int]:
+    def missing(self, process: str, view: Past, number: int) -> list[int]:
         """Return the causes of a message that are for ``process`` and not delivered there."""
         if self.info.groups_by_after and self.nodes[number].message.sender == process:
             return []  # a message to oneself is delivered at once
@@ -220,7 +213,7 @@ class Machine:
             if process in self.nodes[cause].dests and (cause, process) not in view.delivered
         ]
 
-    def required(self, view: View) -> dict[MessageId, frozenset[str]]:
+    def required(self, view: Past) -> dict[MessageId, frozenset[str]]:
         """Return what the Propagation Constraints require ([KS98] 3.4), by their definition."""
         result = {}
         for number in sorted(view.known, key=lambda n: self.nodes[n].message):
@@ -237,16 +230,16 @@ class Machine:
                 result[node.message] = names
         return result
 
-    def _grown(self, view: View, known: frozenset[int]) -> View:
+    def _grown(self, view: Past, known: frozenset[int]) -> Past:
         if not self.info.orders_by_after or self.info.groups_by_after:
             return view._replace(known=known)
         return view._replace(known=known, prefixes=(*view.prefixes, known))
 
-    def _enter(self, one: Endpoint, view: View) -> int:
-        state = one.state()
-        number = self._local_ids.setdefault((frozen_state(state), view), len(self._images))
-        if number == len(self._images):
-            self._images.append(pickle.dumps(one, pickle.HIGHEST_PROTOCOL))
+    def _enter(self, one: Endpoint, view: Past) -> int:
+        state: dict[str, Any] = one.state()
+        number = self._local_ids.setdefault((frozen_state(state), view), len(self._states))
+        if number == len(self._states):
+            self._states.append(state)
             self.views.append(view)
             self.is_idle.append(not one.held and not one.queued)
             self._seqs.append(state["seq"])
@@ -254,8 +247,8 @@ class Machine:
         return number
 
     def _revive(self, local: int) -> Endpoint:
-        one: Endpoint = pickle.loads(self._images[local])  # noqa: S301 - we made it ourselves
-        return one
+        state = copied(self._states[local])
+        return restored(self._view, state, resumed=True, rules=self._rules)
 
 
 def _number(items: list[T], numbers: dict[T, int], item: T) -> int:
@@ -266,7 +259,14 @@ def _number(items: list[T], numbers: dict[T, int], item: T) -> int:
     return number
 
 
-def frozen_state(state: State) -> object:
+def copied(value: object) -> object:
+    """Return plain data of its own; packets never change, so they are shared."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
+def frozen_state(state: Mapping[str, Any]) -> object:
     """Return an endpoint's state as a key; the absolute numbers of arrivals do not matter."""
     rest = (frozen(value) for key, value in state.items() if key not in _LEFT_OUT)
     return tuple(packet for _, packet in state["held"]), tuple(rest)

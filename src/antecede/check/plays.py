@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 from antecede.check.violations import causal_violations, undelivered
 from antecede.check.world import World
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.messages import MessageId, Need, Packet, Sending
-from antecede.core.registry import PROTOCOLS, size
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import Message, MessageId, Need, Packet
+from antecede.endpoint.registry import PROTOCOLS, size
+from antecede.endpoint.rules import ALIKE, Own, Rules
 from antecede.errors import UsageError
 
 UNORDERED = "none"
@@ -86,7 +86,7 @@ class Ways:
             yield from self._paths(node, [*copies, copy], events)
 
 
-class _Unordered(Endpoint):
+class _Unordered(Rules):
     """Delivers at once; the twin that shows what goes wrong without a protocol."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -98,16 +98,14 @@ class _Unordered(Endpoint):
         bytes_per_entry=0,
     )
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        return dict.fromkeys(sending.others, ())
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Carry nothing."""
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        """Take everything: these packets never leave this process."""
-
-    def _unmet(self, _packet: Packet, /) -> Iterator[Need]:
-        yield from ()
-
-    def _absorb(self, _packet: Packet, /) -> tuple[Need, ...]:
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Let nothing wait for it."""
         return ()
 
 
@@ -146,9 +144,9 @@ class _Run:
     """One way through a play, as far as it has come."""
 
     def __init__(self, play: Play, protocol: str) -> None:
-        base = "matrix" if protocol == UNORDERED else protocol
+        base = "optimal" if protocol == UNORDERED else protocol
         twin = _Unordered if protocol == UNORDERED else None
-        self.world = World(base, play.members, promises=(), endpoint_class=twin)
+        self.world = World(base, play.members, promises=(), rules=twin)
         self.is_blocking = twin is None and PROTOCOLS[protocol].blocking
         self.measured = twin is None
         self.todo = {
@@ -170,7 +168,7 @@ class _Run:
         index = next(i for i, p in enumerate(self.world.in_flight) if self._key(p) == copy)
         packet = self.world.in_flight[index]
         self._arrive(index)
-        name = self.names[packet.message_id]
+        name = self.names[packet.content.id]
         why = self._reasons(packet.dest).get(name)
         event = ["arrive", packet.dest, copy, name, why]
         self.events.insert(0, event)

@@ -11,7 +11,8 @@ PROPERTIES = {
     "necessity": "what is kept is exactly what the Propagation Constraints require",
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
-listed there: nothing invented, nothing delivered twice, payloads and event numbers right."""
+listed there: nothing invented, nothing delivered twice, payloads and event numbers right. After a
+``skip`` it must also keep ``marks``: a delivery that rests on a lost message says so."""
 
 Step = tuple[object, ...]
 
@@ -25,8 +26,10 @@ class Script:
     ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
     arrives; with ``keep`` a duplicate stays in flight. ``("packet", source, dest, n, keep)``: the
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
-    ``("take", process, source)``, ``("add", process)`` and ``("remove", process)`` call the method;
-    ``("restart", process)`` replaces the endpoint by one restored from its state.
+    ``("lose", choice)`` loses the data packet so numbered, ``("loss", source, dest, n)`` is its
+    recorded form. ``("crash", process, lost)`` stops a process, which loses some of its packets.
+    ``("take", process, source)``, ``("skip", process, source, upto)``, ``("settle",)`` and
+    ``("restart", process)`` call the methods of a world.
     """
 
     members: tuple[str, ...]

@@ -7,9 +7,9 @@ from typing import cast
 
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.world import World
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Cast
-from antecede.core.registry import protocol_class
+from antecede.endpoint.info import Cast
+from antecede.endpoint.registry import rules_of
+from antecede.endpoint.rules import Rules
 from antecede.errors import HoldFullError, UsageError
 
 
@@ -28,6 +28,8 @@ def random_script(
     duplicate_share: float = 0.15,
     self_share: float = 0.05,
     restart_share: float = 0.0,
+    loss_share: float = 0.0,
+    crashes: int = 0,
     ranks: bool = False,
     fifo: bool = False,
     pull: bool = False,
@@ -36,14 +38,24 @@ def random_script(
     """Return a script drawn from ``seed``; the same seed gives the same script everywhere.
 
     Some scripts deliver packets in any order, some mostly newest first, some mostly oldest first:
-    each kind finds different mistakes.
+    each kind finds different mistakes. ``crashes`` processes stop on the way; some steps later the
+    others let arrive what can, and skip what was lost. ``loss_share`` loses single data packets.
     """
     rng = Random(seed)  # noqa: S311 - scripts, not secrets
     names = process_names(members) if isinstance(members, int) else tuple(members)
     bias = rng.choice((None, None, -1, 0))
     made: list[Step] = []
-    for _ in range(steps):
-        if restart_share and rng.random() < restart_share:
+    turns = sorted(rng.sample(range(steps), 2 * crashes))
+    crashing = dict(zip(turns[::2], rng.sample(names, crashes), strict=True))
+    for turn in range(steps):
+        if turn in crashing:
+            lost = rng.choice((-1, rng.getrandbits(16)))
+            made.append(("crash", crashing[turn], lost))
+        elif turn in turns:
+            made.append(("settle",))
+        elif loss_share and rng.random() < loss_share:
+            made.append(("lose", rng.randrange(1 << 16)))
+        elif restart_share and rng.random() < restart_share:
             made.append(("restart", rng.choice(names)))
         elif rng.random() < send_share:
             sender = rng.choice(names)
@@ -85,35 +97,35 @@ def run_script(
     protocol: str,
     *,
     options: Mapping[str, object] | None = None,
-    per_process: Mapping[str, Mapping[str, object]] | None = None,
     held_max: int | None = None,
+    coded: bool = False,
     promises: Iterable[str] | None = None,
-    endpoint_class: type[Endpoint] | None = None,
+    rules: type[Rules] | None = None,
     drain: Random | int | None = None,
 ) -> World:
     """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check it all.
 
-    Steps that are impossible (nothing in flight, a full queue) are skipped, so one script serves
-    all protocols.
+    If something was lost, everybody skips it (``World.settle``). Steps that are impossible (nothing
+    in flight, a full queue) are left out, so one script serves all protocols.
     """
     chosen = dict(options or {})
-    if script.groups is not None and "groups" in protocol_class(protocol).INFO.options:
+    if script.groups is not None and "groups" in rules_of(protocol).INFO.options:
         chosen.setdefault("groups", dict(script.groups))
     world = World(
         protocol,
         script.members,
         options=chosen,
-        per_process=per_process,
         pull=script.pull,
         fifo=script.fifo,
         held_max=held_max,
+        coded=coded,
         promises=promises,
-        endpoint_class=endpoint_class,
+        rules=rules,
     )
     for step in script.steps:
         run_step(world, step)
     if drain is not None:
-        world.drain(drain)
+        world.settle(drain)
         world.check()
     return world
 
@@ -148,24 +160,29 @@ def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseErro
 
 
 def run_step(world: World, step: Step) -> None:
-    """Run one step of a script in a world."""
+    """Run one step of a script in a world; a process that crashed does nothing more."""
     match step:
+        case ("send" | "take" | "restart" | "crash" | "skip", str(process), *_) if (
+            process in world.view.members and process not in world.endpoints
+        ):
+            return
         case ("send", str(process), dests, rank):
-            if process in world.endpoints:
-                _send(world, process, cast("tuple[str, ...]", dests), cast("int | None", rank))
+            _send(world, process, cast("tuple[str, ...]", dests), cast("int | None", rank))
         case ("arrive", int(choice), keep):
             if world.in_flight:
                 world.arrive(choice % len(world.in_flight), keep=bool(keep))
         case ("packet", str(source), str(dest), int(n), keep):
             world.arrive_packet(source, dest, n, keep=bool(keep))
-        case ("take", str(process), source):
-            world.take(process, cast("str | None", source))
-        case ("add", str(process), *at):
-            world.add(process, cast("tuple[str, ...]", at[0]) if at else None)
-        case ("remove", str(process)):
-            world.remove(process)
-        case ("restart", str(process)):
-            world.restart(process)
+        case ("lose", int(choice)):
+            data = [i for i, packet in enumerate(world.in_flight) if packet.kind == "data"]
+            if data:
+                world.lose(data[choice % len(data)])
+        case ("loss", str(source), str(dest), int(n)):
+            world.lose_packet(source, dest, n)
+        case ("skip", _, str(source), None) if source not in world.crashed:
+            return  # a part of a longer script, in which it crashed
+        case ("take" | "restart" | "crash" | "skip" | "settle" as name, *rest):
+            getattr(world, name)(*rest)
         case _:
             msg = f"unknown step {step!r}"
             raise ValueError(msg)

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from antecede.check.machine import Machine
 from antecede.check.world import World
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Cast
+from antecede.endpoint.info import Cast
+from antecede.endpoint.rules import Rules
 
 Action = tuple[object, ...]
 
@@ -70,19 +70,17 @@ class Explorer:
         options: Mapping[str, object],
         casts: Sequence[Cast],
         promises: frozenset[str],
-        endpoint_class: type[Endpoint] | None,
+        rules: type[Rules] | None,
         symmetric: bool,
         selves: bool = False,
     ) -> None:
-        self.machine = Machine(
-            protocol, members, options=options, promises=promises, endpoint_class=endpoint_class
-        )
+        self.machine = Machine(protocol, members, options=options, promises=promises, rules=rules)
         self.protocol = protocol
         self.members = members
         self.messages = messages
         self.options = options
         self.promises = promises
-        self.endpoint_class = endpoint_class
+        self.rules = rules
         self.symmetric = symmetric
         self.choices = {
             member: tuple(destination_sets(member, members, casts, options, selves=selves))
@@ -314,7 +312,7 @@ class Explorer:
             self.members,
             options=self.options,
             promises=self.promises,
-            endpoint_class=self.endpoint_class,
+            rules=self.rules,
         )
         for action in actions:
             match action:

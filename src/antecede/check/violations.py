@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Literal
 
 from antecede.check.history import Event, History
-from antecede.core.messages import MessageId
+from antecede.endpoint.messages import MessageId
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,36 @@
 """A world in memory: real endpoints, a network under full control, and the oracle.
 
 After every step the world checks what can be checked at once (integrity, safety, over-blocking,
-necessity); ``check`` judges what shows only at the end (liveness, quiescence).
+necessity, marks); ``check`` judges what shows only at the end (liveness, quiescence).
+
+Processes may crash and packets get lost. Then ``skip`` tells an endpoint what never comes, and
+``settle`` lets everybody skip what was lost.
 """
 
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any
+from typing import Final
 
 from antecede.check.history import History
 from antecede.check.promises import BrokenPromiseError, Script, Step
 from antecede.check.violations import causal_violations, undelivered, witness
-from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Delivery, Effects, MessageId, Packet
-from antecede.core.registry import endpoint, protocol_class, restore
-from antecede.errors import HoldFullError, UnknownProcessError, UsageError
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.messages import Delivery, Effects, MessageId, Packet
+from antecede.endpoint.registry import restored, rules_of, view_of
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.view import View
+from antecede.errors import HoldFullError, PeerError, UsageError
+from antecede.wire import Codec
+
+GONE: Final = 1 << 62
+"""Up to this number the messages of a process that is gone are lost."""
 
 
 class World:
-    """Processes of one protocol on a network whose every step the caller chooses."""
+    """Processes of one protocol on a network whose every step the caller chooses.
+
+    ``rules`` takes the place of the protocol's own. With ``coded`` packets travel as bytes.
+    """
 
     def __init__(
         self,
@@ -26,41 +38,49 @@ class World:
         members: Iterable[str],
         *,
         options: Mapping[str, object] | None = None,
-        per_process: Mapping[str, Mapping[str, object]] | None = None,
         pull: bool = False,
         fifo: bool = False,
+        coded: bool = False,
         held_max: int | None = None,
         promises: Iterable[str] | None = None,
-        endpoint_class: type[Endpoint] | None = None,
+        rules: type[Rules] | None = None,
     ) -> None:
         self.protocol = protocol
         self.options = dict(options or {})
-        self.per_process = per_process or {}
         self.pull = pull
         self.fifo = fifo
-        self.held_max = held_max
-        self.endpoint_class = endpoint_class
-        self.info = protocol_class(protocol).INFO
+        self.rules = rules
+        self.view = view_for(protocol, tuple(members), self.options, rules)
+        used = rules or rules_of(protocol).of(self.view)
+        self.info = used.INFO
         self.promises = frozenset(self.info.promises if promises is None else promises)
-        first = tuple(members)
-        self._first_members = first
+        first = self.view.members
         self.history = History(first)
         self.in_flight: list[Packet] = []
         self.packets: list[Packet] = []
         self.steps: list[Step] = []
-        self.removed: set[str] = set()
+        self.crashed: set[str] = set()
+        self.marked = 0
+        """How many deliveries said that they rest on a loss."""
+        self._relays = used.RELAYS
+        self._hears = used.HEARS
+        self._is_mixed = used.RELAYS or used.IS_JOINT
+        """Whether what was lost at a process may matter to messages that do not follow it."""
+        self._codec = Codec(self.view)
+        self._is_coded = coded
         self._sends: dict[str, int] = {}
         self._began: dict[str, int] = {}
         self._payloads: dict[MessageId, bytes] = {}
         self._arrived: dict[str, dict[MessageId, None]] = {member: {} for member in first}
-        self.endpoints = {member: self._endpoint(member, first) for member in first}
-
-    def _endpoint(self, process: str, members: tuple[str, ...]) -> Endpoint:
-        options = {**self.options, **self.per_process.get(process, {})}
-        if self.held_max is not None:
-            options["held_max"] = self.held_max
-        options |= {"process": process, "members": members, "pull": self.pull}
-        return made(self.endpoint_class, self.protocol, options)
+        self._limits: dict[str, dict[str, int]] = {member: {} for member in first}
+        """By process and sender, the number up to which ``skip`` declared messages lost."""
+        self._lost: set[Packet] = set()
+        """What the network lost, and of that the copies of messages, by destination."""
+        self._losses: set[tuple[str, MessageId]] = set()
+        limits = {} if held_max is None else {"held_max": held_max}
+        self.endpoints = {
+            member: Endpoint(self.view, member, used, pull=pull, **limits) for member in first
+        }
 
     # Steps.
 
@@ -79,7 +99,7 @@ class World:
         message = MessageId(process, self._sends.get(process, 0) + 1)
         self._sends[process] = message.seq
         self._payloads[message] = payload
-        targets = self._targets(process, names)
+        targets = self._targets(names)
         basis = after if self.info.orders_by_after and not self.info.groups_by_after else None
         is_part = self._is_part(process, targets, after, count)
         self.history.send(process, message, targets, basis, is_part=is_part)
@@ -118,12 +138,19 @@ class World:
         self.steps.append(("packet", packet.source, packet.dest, packet.n, keep))
         try:
             effects = self.endpoints[packet.dest].receive(packet)
-        except (HoldFullError, UnknownProcessError):
+        except HoldFullError:
             return False
+        except PeerError:
+            if not self._is_refused(packet):
+                raise
+            del self.in_flight[index]
+            return True
         if self.fifo or not keep:
             del self.in_flight[index]
-        if packet.message is not None and packet.dest in packet.dests:
-            self._arrived[packet.dest][packet.message] = None
+        message = packet.message
+        is_due = message is not None and packet.dest in packet.dests
+        if message is not None and is_due and not self.is_lost(packet.dest, message):
+            self._arrived[packet.dest][message] = None
         self._carry_out(packet.dest, effects)
         return True
 
@@ -145,38 +172,118 @@ class World:
         self._carry_out(process, effects)
         return effects.deliveries[0] if effects.deliveries else None
 
-    def add(self, process: str, at: Iterable[str] | None = None) -> None:
-        """Let a process join; ``at`` names the members that learn of it now (default: all)."""
-        if process not in self.endpoints:
-            members = next(iter(self.endpoints.values())).members
-            known = members if process in members else (*members, process)
-            self.history.members = (*self.history.members, process)
-            self._arrived[process] = {}
-            self.endpoints[process] = self._endpoint(process, known)
-        names = [name for name in self.endpoints if name != process] if at is None else list(at)
-        self.steps.append(("add", process, tuple(names)))
-        for name in names:
-            if process not in self.endpoints[name].members:
-                self._carry_out(name, self.endpoints[name].add(process))
-
-    def remove(self, process: str) -> None:
-        """Remove a process everywhere at once; its packets in flight are lost."""
-        self.steps.append(("remove", process))
-        self.removed.add(process)
-        del self.endpoints[process]
-        self.in_flight = [p for p in self.in_flight if process not in _channel(p)]
-        for name, one in self.endpoints.items():
-            self._carry_out(name, one.remove(process))
-
     def restart(self, process: str) -> None:
-        """Replace an endpoint by one restored from its state; nothing may change."""
+        """Replace an endpoint by one restored from its snapshot; nothing may change."""
         self.steps.append(("restart", process))
-        state = self.endpoints[process].state()
-        if self.endpoint_class is None:
-            self.endpoints[process] = restore(state)
+        one = self.endpoints[process]
+        if self.rules is None:
+            saved = self._codec.snapshot(one)
+            self.endpoints[process] = self._codec.restore(saved, resumed=True)
         else:
-            self.endpoints[process] = self._endpoint(process, self.endpoints[process].members)
-            self.endpoints[process].load(state)
+            self.endpoints[process] = restored(
+                self.view, one.state(), resumed=True, rules=self.rules
+            )
+
+    def lose(self, index: int) -> None:
+        """Lose a packet in flight."""
+        packet = self.in_flight.pop(index)
+        self.steps.append(("loss", packet.source, packet.dest, packet.n))
+        self._note_loss(packet)
+
+    def lose_packet(self, source: str, dest: str, n: int) -> None:
+        """Lose the packet ``n`` of a channel, if it is in flight."""
+        for index, packet in enumerate(self.in_flight):
+            if (packet.source, packet.dest, packet.n) == (source, dest, n):
+                self.lose(index)
+                return
+
+    def crash(self, process: str, lost: int = -1) -> None:
+        """Stop a process for good; what is on its way to it is lost.
+
+        So are some of its own packets in flight, counted by age: those whose bits are in ``lost``.
+        """
+        self.steps.append(("crash", process, lost))
+        self.crashed.add(process)
+        del self.endpoints[process]
+        kept, number = [], 0
+        for packet in self.in_flight:
+            is_lost = packet.dest == process
+            if packet.source == process:
+                is_lost = is_lost or bool(lost >> number & 1)
+                number += 1
+            if is_lost:
+                self._note_loss(packet)
+            else:
+                kept.append(packet)
+        self.in_flight = kept
+
+    def skip(self, process: str, source: str, upto: int | None = None) -> None:
+        """Let ``process`` declare messages of ``source`` lost: up to a number, or it is gone."""
+        self.steps.append(("skip", process, source, upto))
+        self._arrived[process] |= dict.fromkeys(self.endpoints[process].waiting())
+        limits = self._limits[process]
+        limits[source] = max(limits.get(source, 0), GONE if upto is None else upto)
+        self._carry_out(process, self.endpoints[process].skip(source, upto))
+
+    def settle(self, order: Random | int = 0) -> bool:
+        """Let everything arrive, and everybody skip what was lost; return whether nothing waits.
+
+        First the others skip the crashed processes. Then each skips what it waits for and what the
+        network lost, in message numbers as ``waiting()`` shows them.
+        """
+        self.drain(order)
+        for process in self.endpoints:
+            for gone in sorted(self.crashed):
+                if self._limits[process].get(gone) != GONE:
+                    self.skip(process, gone)
+        self.drain(order)
+        while found := self._waited_in_vain():
+            self.skip(*found)
+            self.drain(order)
+        return not self.in_flight
+
+    def _waited_in_vain(self) -> tuple[str, str, int] | None:
+        """Return a process, and a message that it waits for and that the network lost."""
+        for process, one in self.endpoints.items():
+            for needs in one.waiting().values():
+                for need in needs:
+                    if (
+                        need.message is not None
+                        and need.number > self._limits[process].get(need.process, 0)
+                        and self._is_lost_before(process, need.process, need.number)
+                    ):
+                        return process, need.process, need.number
+        return None
+
+    def _is_lost_before(self, process: str, sender: str, number: int) -> bool:
+        """Tell whether the network lost a message for a process, of a sender, up to a number.
+
+        Where a relay crashed, whatever has not come by now is lost.
+        """
+        return any(
+            dest == process and message.sender == sender and message.seq <= number
+            for dest, message in self._losses
+        ) or (self._relays and bool(self._losses))
+
+    def _note_loss(self, packet: Packet) -> None:
+        self._lost.add(packet)
+        if packet.message is not None:
+            self._losses.add((packet.dest, packet.message))
+
+    def _is_refused(self, packet: Packet) -> bool:
+        """Tell whether what a packet brings was declared lost where it arrives."""
+        limits, sender = self._limits[packet.dest], packet.view.members[packet.content.sender]
+        return limits.get(packet.source) == GONE or 0 < packet.content.seq <= limits.get(sender, 0)
+
+    def is_lost(self, process: str, message: MessageId) -> bool:
+        """Tell whether a process declared a message lost, before it came."""
+        limit = self._limits[process].get(message.sender, 0)
+        return message.seq <= limit and message not in self._arrived[process]
+
+    @property
+    def has_skips(self) -> bool:
+        """Whether anything was declared lost."""
+        return any(self._limits.values())
 
     def drain(self, order: Random | int = 0) -> bool:
         """Let everything arrive; return whether nothing was refused for good.
@@ -208,7 +315,7 @@ class World:
         """What was done so far, as a script."""
         groups = self.options.get("groups")
         return Script(
-            self._first_members,
+            self.view.members,
             tuple(self.steps),
             fifo=self.fifo,
             pull=self.pull,
@@ -216,15 +323,16 @@ class World:
         )
 
     def check(self) -> None:
-        """Raise unless every promise holds; call this after ``drain``."""
-        if "safety" in self.promises and not self.removed:
+        """Raise unless every promise holds; call this after ``drain`` or ``settle``."""
+        if "safety" in self.promises and not self.has_skips:
             for violation in causal_violations(self.history):
-                self._broken("safety", violation.sentence)
+                if violation.process not in self.crashed:
+                    self._broken("safety", violation.sentence)
         if self.in_flight:
             return
         if "liveness" in self.promises:
             for process, message in undelivered(self.history):
-                if not self.removed.intersection((process, message.sender)):
+                if not self._may_miss(process, message):
                     waits = self.endpoints[process].waiting().get(message, ())
                     why = (
                         f"it waits for {', '.join(map(str, waits))}" if waits else "it is not held"
@@ -232,6 +340,16 @@ class World:
                     self._broken("liveness", f"{process} never delivers {message}; {why}")
         if "quiescence" in self.promises:
             self._check_quiescence()
+
+    def _may_miss(self, process: str, message: MessageId) -> bool:
+        """Tell whether a process need not deliver a message, because one of them is gone or so."""
+        if process in self.crashed or self.is_lost(process, message):
+            return True
+        if message in self._arrived[process]:
+            return False
+        if message.sender in self.crashed or (process, message) in self._losses:
+            return True
+        return self._relays and bool(self._losses or self.crashed)
 
     def _check_quiescence(self) -> None:
         for name, one in self.endpoints.items():
@@ -241,9 +359,14 @@ class World:
                     f"{name} holds {one.held} and queues {one.queued} with nothing in flight",
                 )
         for packet in self.packets:
-            if packet.dest not in self.endpoints or packet.source in self.removed:
+            if packet in self._lost or packet.dest in self.crashed:
                 continue
-            effects = self.endpoints[packet.dest].receive(packet)
+            try:
+                effects = self.endpoints[packet.dest].receive(packet)
+            except PeerError:
+                if not self._is_refused(packet):
+                    raise
+                continue
             if effects.packets or effects.deliveries:
                 self._broken(
                     "quiescence",
@@ -253,18 +376,34 @@ class World:
     def _carry_out(self, process: str, effects: Effects) -> None:
         for delivery in effects.deliveries:
             self._deliver(process, delivery)
-        self.packets.extend(effects.packets)
-        self.in_flight.extend(effects.packets)
-        if "no_overblocking" in self.promises:
+        packets = list(effects.packets)
+        if self._is_coded:
+            packets = [self._recoded(packet) for packet in packets]
+        self.packets.extend(packets)
+        for packet in packets:
+            if packet.dest in self.crashed:
+                self._note_loss(packet)
+            else:
+                self.in_flight.append(packet)
+        if "no_overblocking" in self.promises and not self._limits[process]:
             self._check_blocking(process)
-        if "necessity" in self.promises:
+        if "necessity" in self.promises and not self.has_skips:
             self._check_necessity(process)
+
+    def _recoded(self, packet: Packet) -> Packet:
+        data = self._codec.encode(packet)
+        again = self._codec.decode(data)
+        if again != packet or self._codec.encode(again) != data:
+            self._broken("integrity", f"{packet!r} comes back from its bytes as {again!r}")
+        return again
 
     def _deliver(self, process: str, delivery: Delivery) -> None:
         message = delivery.message
-        missing = (
-            self.history.missing_causes(process, message) if message in self._payloads else set()
-        )
+        missing = frozenset[MessageId]()
+        if message in self._payloads:
+            missing = self.history.missing_causes(process, message)
+            if self.is_lost(process, message) and process != message.sender:
+                self._broken("integrity", f"{process} delivers {message}, which it declared lost")
         try:
             self.history.deliver(process, message)
         except UsageError as error:
@@ -277,19 +416,63 @@ class World:
                 f"{process} delivers {message} as event {delivery.event}, "
                 f"but it is event {self.history.local_count(process)}",
             )
-        missing = {cause for cause in missing if cause.sender not in self.removed}
-        if missing and "safety" in self.promises:
-            chain, _ = witness(self.history, min(missing), message)
+        lost = {cause for cause in missing if self.is_lost(process, cause)}
+        self._check_marks(process, delivery, lost)
+        early = {cause for cause in missing - lost if not self._is_hidden(process, cause)}
+        is_short = bool(lost or (self._is_mixed and self._limits[process]))
+        if early and "safety" in self.promises and not (is_short and self.info.lost_by_skip):
+            chain, _ = witness(self.history, min(early), message)
             first = next(v for v in causal_violations(self.history) if v.message == chain[0])
             self._broken("safety", first.sentence)
+
+    def _is_hidden(self, process: str, cause: MessageId) -> bool:
+        """Tell whether a lost message may be the only one to say that another must come first.
+
+        What has not even arrived when its effect is delivered cannot be waited for then. What has
+        arrived can.
+        """
+        return cause not in self._arrived[process] and any(
+            self.is_lost(process, other) and cause in self._heard_before(other)
+            for other in self.history.messages
+        )
+
+    def _heard_before(self, message: MessageId) -> set[MessageId]:
+        """Return the causes of a message, and whatever its sender may have known of besides.
+
+        Where rules listen to what arrives, a process knows of messages that it did not deliver.
+        """
+        found = set(self.history.causes(message))
+        if self._hears:
+            rest = [message]
+            while rest:
+                one = rest.pop()
+                more = {*self.history.causes(one), *self._arrived[one.sender]} - found
+                found |= more
+                rest.extend(more)
+        return found
+
+    def _check_marks(self, process: str, delivery: Delivery, lost: set[MessageId]) -> None:
+        """Check that a delivery says that it rests on a loss, and says nothing else."""
+        if lost and not delivery.unmet and not self.info.unmarked_by_skip:
+            self._broken(
+                "marks",
+                f"{process} delivers {delivery.message} without a word on its cause {min(lost)}, "
+                "which is lost",
+            )
+        self.marked += bool(delivery.unmet)
+        for need in delivery.unmet:
+            limit = self._limits[process].get(need.process, 0)
+            if need.number > limit and not self._relays:  # a relay that is gone had messages of all
+                self._broken(
+                    "marks", f"{process} delivers {delivery.message} and calls {need} lost"
+                )
 
     def _check_blocking(self, process: str) -> None:
         waiting = self.endpoints[process].waiting() if self.pull else None
         for message in self._arrived[process]:
             if self.history.is_delivered(process, message):
                 continue
-            missing = self.history.missing_causes(process, message)
-            if any(cause.sender not in self.removed for cause in missing):
+            if self.history.missing_causes(process, message):
                 continue
             if waiting is None or waiting.get(message):
                 self._broken(
@@ -301,13 +484,6 @@ class World:
     def _check_necessity(self, process: str) -> None:
         kept = self.endpoints[process].dependencies()
         due = self.history.required(process)
-        if self.removed:  # what they sent is kept until all have forgotten them
-            kept = {m: names for m, names in kept.items() if m.sender not in self.removed}
-            due = {
-                m: names - self.removed
-                for m, names in due.items()
-                if names - self.removed and m.sender not in self.removed
-            }
         if kept != due:
             self._broken(
                 "necessity",
@@ -315,9 +491,9 @@ class World:
                 f"{shown(due)}",
             )
 
-    def _targets(self, process: str, names: str | tuple[str, ...]) -> tuple[str, ...]:
+    def _targets(self, names: str | tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(names, str):
-            groups = self.endpoints[process].options["groups"]
+            groups = self.view.options["groups"]
             assert isinstance(groups, dict)
             names = groups[names]
         return tuple(sorted(set(names)))
@@ -332,13 +508,19 @@ class World:
         )
 
 
-def made(cls: type[Endpoint] | None, protocol: str, arguments: Mapping[str, Any]) -> Endpoint:
-    """Make an endpoint; with ``cls``, of that class instead of the protocol's own."""
-    one = endpoint(protocol, **arguments)
-    if cls is None:
-        return one
-    names = ("process", "members", "options", "pull", "held_max", "held_bytes_max", "queue_max")
-    return cls(**{name: getattr(one, name) for name in names})
+def view_for(
+    protocol: str,
+    members: tuple[str, ...],
+    options: Mapping[str, object],
+    rules: type[Rules] | None,
+) -> View:
+    """Return the view for a world; other rules may have other forms on the wire."""
+    view = view_of(protocol, members, **dict(options))  # type: ignore[arg-type] # no number there
+    if rules is None:
+        return view
+    own = View(view.number, view.members, view.protocol, view.options)
+    own.forms = rules.WIRE(own)
+    return own
 
 
 def shown(information: Mapping[MessageId, Iterable[str]]) -> str:

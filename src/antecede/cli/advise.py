@@ -34,7 +34,7 @@ from antecede.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from antecede.pipeline.advice.costs import Cost
+    from antecede.advise.costs import Cost
 
 
 def advise(
@@ -71,13 +71,13 @@ def advise(
 
     Example: `antecede advise examples/shop.jsonl --local`
     """
-    from antecede.pipeline.advice.entry import costs_on
-    from antecede.pipeline.advice.results import write
-    from antecede.pipeline.advice.traffic import schedule_of_log
-    from antecede.pipeline.logs.sources import read, titled
-    from antecede.pipeline.runs import RunFolder
-    from antecede.pipeline.spark.session import session
+    from antecede.advise.api import costs_on
+    from antecede.advise.results import write
+    from antecede.advise.traffic import schedule_of_log
+    from antecede.events.sources import read, titled
+    from antecede.runs import RunFolder
     from antecede.sim.workloads import check_seed
+    from antecede.spark.session import session
 
     check_seed(seed)
     if local:
@@ -111,8 +111,8 @@ def advise(
 def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from rich.console import Console
 
+    from antecede.advise.costs import Status
     from antecede.cli.shown import fitted_table, say
-    from antecede.pipeline.advice.costs import Status
     from antecede.report import advise_page as page
     from antecede.report.advise_page import messages_in_words
 

@@ -31,10 +31,10 @@ from antecede.cli.options import (
     sources_of,
 )
 from antecede.cli.shown import say
-from antecede.core.tables import SENT_TWICE
+from antecede.events.tables import SENT_TWICE
 
 if TYPE_CHECKING:
-    from antecede.pipeline.audits.files import AuditedFile
+    from antecede.audit.files import AuditedFile
 
 AssumeComplete = Annotated[
     bool,
@@ -94,11 +94,10 @@ def audit(
 
     Example: `antecede audit examples/shop.jsonl --local`
     """
-    from antecede.pipeline.audits.allowance import allowance, compiled
-    from antecede.pipeline.audits.entry import require_windows
-    from antecede.pipeline.audits.files import audit_here, audit_on, write_results
-    from antecede.pipeline.runs import RunFolder
-    from antecede.pipeline.spark.session import session
+    from antecede.audit.api import require_windows
+    from antecede.audit.files import allowance, audit_here, audit_on, compiled, write_results
+    from antecede.runs import RunFolder
+    from antecede.spark.session import session
 
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
     ignored = compiled(ignore or [])
@@ -165,8 +164,8 @@ def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
 
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
     """List the worst violations that count, and say what does not count and what is allowed."""
-    from antecede.pipeline.audits.allowance import label
-    from antecede.pipeline.audits.sentences import sentence
+    from antecede.audit.files import label
+    from antecede.audit.sentences import sentence
 
     if rows:
         shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
@@ -190,7 +189,7 @@ def _show(
     is_one: bool,
 ) -> None:
     """Print the verdict on one log or execution, and what its results are."""
-    from antecede.pipeline.audits.allowance import counted
+    from antecede.audit.files import counted
     from antecede.report.audit_page import lateness_in_words, lead
 
     if not is_one:

@@ -38,11 +38,11 @@ def demo(
 
     Example: `antecede demo kafka`
     """
+    from antecede.audit.files import audit_here, write_results
+    from antecede.events.log import Source
     from antecede.logs.mock import cluster
     from antecede.logs.shop import TOPICS, Shop
-    from antecede.pipeline.audits.files import audit_here, write_results
-    from antecede.pipeline.logs.base import Source
-    from antecede.pipeline.runs import RunFolder
+    from antecede.runs import RunFolder
 
     options = {"what": what.value, "orders": orders}
     with RunFolder.open(out, "demo", options=options, seed=seed) as folder:
@@ -68,6 +68,11 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**summary, "result": {"runs": results}}, indent=2))
     else:
+        if not results[_WORDS["off"]]["too_early"]:
+            say(
+                "Nothing came early, so this run shows nothing: with few orders that happens. "
+                f"Try more: antecede demo kafka --orders {max(150, 2 * orders)}"
+            )
         say(f"Event logs and page: {folder.path / 'index.html'}")
 
 

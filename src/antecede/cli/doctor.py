@@ -70,7 +70,7 @@ def _python() -> Finding:
 
 
 def _java() -> Finding:
-    from antecede.pipeline.spark.java import find_java
+    from antecede.spark.java import find_java
 
     try:
         return Finding("Java", ok=True, needed=True, seen=find_java().describe())

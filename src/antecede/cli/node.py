@@ -106,7 +106,7 @@ def _certs(words: list[str], days: int, *, as_json: bool) -> int:
         raise UsageError(msg)
     named(words[0])
     try:
-        from antecede.net.certs import make_certificates
+        from antecede.net.transports.certs import make_certificates
     except ModuleNotFoundError as error:
         msg = f"certs needs {error.name}, which is not installed; run: pip install 'antecede[net]'"
         raise UsageError(msg) from None

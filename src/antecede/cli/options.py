@@ -10,10 +10,10 @@ import typer
 
 from antecede.cli.shown import say
 from antecede.errors import UsageError
-from antecede.pipeline.logs.formats import FORMATS
+from antecede.events.formats import FORMATS
 
 if TYPE_CHECKING:
-    from antecede.pipeline.logs.base import Source
+    from antecede.events.log import Source
 
 
 def named(text: str) -> Path:
@@ -112,8 +112,8 @@ def sources_of(
     strict: bool = False,
 ) -> list[Source]:
     """Return the files to read; ``patterns`` are those of events, sends, deliveries, delimiters."""
-    from antecede.pipeline.logs.base import Source
-    from antecede.pipeline.logs.files import aliases_of, require_file, sources_in
+    from antecede.events.log import Source
+    from antecede.events.sources import aliases_of, require_file, sources_in
 
     pattern, send, deliver, delimiter = patterns
     like = Source(Path(), form, pattern, send, deliver, strict, delimiter, aliases_of(alias or []))
@@ -125,7 +125,7 @@ def sources_of(
 
 def log_options(sources: list[Source]) -> dict[str, Any]:
     """Return the options on reading a log, as a run's summary states them."""
-    from antecede.pipeline.logs.sources import form_of
+    from antecede.events.sources import form_of
 
     first = sources[0]
     names = [str(source.path) for source in sources]

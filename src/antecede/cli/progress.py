@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from antecede.pipeline.studies.jobs import Done, Progress
+    from antecede.study.jobs import Done, Progress
 
 LINE_EVERY = 0.1
 """Without a terminal, a line is printed for each such share of the work."""

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 
 import antecede
 from antecede.cli.shown import fitted_table
-from antecede.core.registry import protocol_class
+from antecede.endpoint.registry import rules_of
 from antecede.report.protocol_page import protocol_page
 
 
@@ -25,7 +25,7 @@ def protocols(
     Example: `antecede protocols optimal`
     """
     if name is not None:
-        protocol_class(name)
+        rules_of(name)
     chosen = [info for info in antecede.PROTOCOLS.values() if name in (None, info.name)]
     if as_json:
         rows = [_as_row(info) for info in chosen]
@@ -48,7 +48,9 @@ def _as_row(info: antecede.ProtocolInfo) -> dict[str, object]:
         **{name: getattr(info, name) for name in plain},
         "promises": sorted(info.promises),
         "options": {key: option.doc for key, option in info.options.items()},
-        "dynamic": info.dynamic,
+        "lost_by_skip": info.lost_by_skip,
+        "unmarked_by_skip": info.unmarked_by_skip,
+        "research": info.research,
         "reconstruction": info.reconstruction,
     }
 

@@ -13,12 +13,12 @@ import typer
 
 from antecede.cli.options import AsJson, Master, Wait, named
 from antecede.errors import UsageError
-from antecede.pipeline.streams.places import is_url, require_server, shown
+from antecede.reorder.source_and_sink import is_url, require_server, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from antecede.pipeline.streams.files import Figures, Totals
+    from antecede.reorder.files import Figures, Totals
 
 #: How many held rows the terminal lists.
 SHOWN = 20
@@ -102,10 +102,10 @@ def reorder(
     Messages of a NATS stream hold such rows as JSON, or are those of a reader of nodes (give
     --members and --readers).
     """
-    from antecede.pipeline.spark.session import session
-    from antecede.pipeline.streams.entry import SESSION
-    from antecede.pipeline.streams.noise import without_remarks
-    from antecede.pipeline.streams.places import claimed
+    from antecede.reorder.api import SESSION
+    from antecede.reorder.files import without_remarks
+    from antecede.reorder.source_and_sink import claimed
+    from antecede.spark.session import session
 
     options: dict[str, Any] = {
         "on_missing": on_missing,
@@ -136,7 +136,7 @@ def _require_places(
     source: str | None, out: str | None, waiting: Path | None, form: str, checkpoint: Path | None
 ) -> list[Path]:
     """Refuse missing folders before Spark starts; return those that the query writes to."""
-    from antecede.pipeline.streams.places import (
+    from antecede.reorder.source_and_sink import (
         require_apart,
         require_checkpoint,
         require_folder,
@@ -180,8 +180,8 @@ def _checked(
     every: float,
 ) -> dict[str, Any]:
     """Return all options of the query; what is wrong with them is said before Spark starts."""
-    from antecede.pipeline.streams.entry import checked_policy
-    from antecede.pipeline.streams.packets import make_plan
+    from antecede.reorder.api import checked_policy
+    from antecede.reorder.packets import make_plan
 
     if not 0 <= every <= EVERY_MAX:
         msg = f"--every {every:g} is not possible; give seconds, from 0 to {EVERY_MAX:,}"
@@ -209,8 +209,8 @@ class _Job(NamedTuple):
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
-    from antecede.pipeline.streams.files import read_files, run_files
-    from antecede.pipeline.streams.nats_rows import read_stream, stream_writer
+    from antecede.reorder.files import read_files, run_files
+    from antecede.reorder.nats_source import read_stream, stream_writer
 
     begun = time.monotonic()
     if is_url(job.source):
@@ -268,7 +268,7 @@ def _show(figures: Figures) -> None:
 
 
 def _show_waiting(spark: SparkSession, checkpoint: Path, *, as_json: bool) -> None:
-    from antecede.pipeline.streams.waiting import waiting
+    from antecede.reorder.waiting import waiting
 
     found = waiting(spark, str(checkpoint))
     if as_json:

@@ -46,10 +46,10 @@ def report(
 
     Example: `antecede report examples/shop.jsonl --around order-17/paid`
     """
-    from antecede.pipeline.audits.drawings import draw
-    from antecede.pipeline.logs.sources import read, titled
-    from antecede.pipeline.runs import RunFolder
+    from antecede.audit.drawings import draw
+    from antecede.events.sources import read, titled
     from antecede.report.audit_page import report_page
+    from antecede.runs import RunFolder
 
     sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias)
     found, name = read(sources, execution), titled(sources, execution)

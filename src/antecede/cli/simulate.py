@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from antecede import sim
-    from antecede.eventlog import Rejected
-    from antecede.pipeline.runs import RunFolder
+    from antecede.events import Rejected
+    from antecede.runs import RunFolder
 
 
 #: Options that a replayed schedule or edge list settles itself.
@@ -72,7 +72,7 @@ def simulate(
 
     Example: `antecede simulate matrix optimal pruned -n 50 --cast multicast`
     """
-    from antecede.pipeline.runs import RunFolder
+    from antecede.runs import RunFolder
     from antecede.sim import run
     from antecede.sim.metrics import spreads
 
@@ -145,8 +145,8 @@ def _checked_schedule(
 
 
 def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
-    from antecede.eventlog import left_out
-    from antecede.eventlog.content import title_of
+    from antecede.events import left_out
+    from antecede.events.content import title_of
     from antecede.sim import Schedule
     from antecede.sim.workloads import (
         WORKLOADS,
@@ -214,9 +214,9 @@ def _options_of(names: list[str], given: dict[str, Any]) -> dict[str, dict[str, 
 
     A single protocol gets them all, so that its own message says what it does not know.
     """
-    from antecede.core.registry import protocol_class
+    from antecede.endpoint.registry import rules_of
 
-    known = {name: protocol_class(name).INFO.options for name in names}
+    known = {name: rules_of(name).INFO.options for name in names}
     stray = [option for option in given if not any(option in own for own in known.values())]
     return {
         name: {key: value for key, value in given.items() if key in own or key in stray}

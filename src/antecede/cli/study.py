@@ -70,8 +70,8 @@ def study(
 
     Example: `antecede study --experiment overhead --n 20 --n 80 --delay constant:0.2 --seeds 5`
     """
-    from antecede.pipeline.studies.campaign import Campaign
-    from antecede.pipeline.studies.request import Request
+    from antecede.study.campaign import Campaign
+    from antecede.study.request import Request
 
     given = {
         "preset": preset,
@@ -105,8 +105,8 @@ def study(
 
 def _say_rejected(traffic: Path) -> None:
     """Say how many lines of an edge list are left out, if any, and quote the first."""
-    from antecede.eventlog import Rejected, left_out
-    from antecede.eventlog.content import title_of
+    from antecede.events import Rejected, left_out
+    from antecede.events.content import title_of
     from antecede.sim.workloads import replay_edges
 
     bad: list[Rejected] = []
@@ -141,8 +141,8 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     from rich.console import Console
 
     from antecede.cli.shown import fitted_table, say
-    from antecede.pipeline.studies.comparison import COMPARED, comparison_title
     from antecede.report.numbers import figure
+    from antecede.study.comparison import COMPARED, comparison_title
 
     console, result = Console(markup=False, emoji=False), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):

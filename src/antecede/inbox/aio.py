@@ -7,13 +7,12 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from contextvars import Token
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
-from antecede.errors import UsageError
-from antecede.inbox.api import Desk, Message, Place, Relay, Transaction, current, inside
+from antecede.inbox.api import Desk, Message, Place, Relay, Transaction, current
 from antecede.inbox.events import write_events
 from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
 
@@ -54,7 +53,6 @@ class AsyncMessage:
 
     def __init__(self, inbox: AsyncInbox, message: Message) -> None:
         self._inbox, self._message = inbox, message
-        self._token: Token[Message | None] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._message, name)
@@ -63,9 +61,7 @@ class AsyncMessage:
         return repr(self._message)
 
     async def __aenter__(self) -> AsyncTransaction:
-        transaction = AsyncTransaction(self._inbox, self._message.enter())
-        self._token = current.set(self._message)
-        return transaction
+        return AsyncTransaction(self._inbox, self._message.enter())
 
     async def __aexit__(
         self,
@@ -73,8 +69,7 @@ class AsyncMessage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            current.reset(self._token)
+        self._message.exit()
         # A task that is cancelled must not leave its transaction open.
         end = self._message.finish if error is None else lambda: self._message.fail(error)
         await asyncio.shield(self._inbox.call(end))
@@ -93,6 +88,36 @@ class Offering:
         await self._inbox.take(self._offer)
         async for message in self._inbox.hand_over():
             yield message
+
+
+def _task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+class Turn:
+    """A lock that the task which has it may take again."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._depth = 0
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """Have it inside."""
+        if self._owner is not _task():
+            await self._lock.acquire()
+            self._owner = _task()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._owner = None
+                self._lock.release()
 
 
 class AsyncInbox:
@@ -115,9 +140,9 @@ class AsyncInbox:
         self._fetch = fetch
         self.metrics = self._desk.metrics
         self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
-        self._one = asyncio.Lock()  # the one writer, where there is only one
-        self._holder: Message | None = None
-        self._group: asyncio.Task[Any] | None = None
+        self._turn = Turn()  # to be the one writer, where there is only one
+        #: What each task took last.
+        self._last: WeakKeyDictionary[asyncio.Task[Any], Message] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -139,15 +164,16 @@ class AsyncInbox:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *words)
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[None]:
-        """Wait for the one writer, where there is only one."""
-        if not self._desk.store.is_exclusive or self._group is asyncio.current_task():
+    async def _writing(self, name: str = "") -> AsyncIterator[None]:
+        """Give back what this task took and did not handle; wait to be the one writer, if any."""
+        last = self._last.get(_task())
+        if last is not None and self._desk.must_leave(last, name):
+            await self.call(last.leave)
+        if not self._desk.store.is_exclusive:
             yield
             return
-        held = current.get()
-        if held is not None and held is self._holder and not held.is_closed:
-            raise UsageError(inside(held))
-        async with self._one:
+        self._desk.must_leave(current.get())  # A task that a handler started cannot wait for it.
+        async with self._turn.taken():
             yield
 
     def offer(
@@ -169,10 +195,10 @@ class AsyncInbox:
     async def take(self, offer: Offer | None) -> str:
         """Keep a message, and do what time brings; return its state, or ``"duplicate"``."""
         desk, state = self._desk, ""
-        came = None if offer is None else desk.check(*offer)
+        entry = None if offer is None else desk.policy.entry(*offer)
         async with self._writing():
-            if came is not None:
-                state = await self.call(desk.take, came)
+            if entry is not None:
+                state = await self.call(desk.take, entry)
             if desk.policy.period is None and self._fetch is None:
                 return state
             now = desk.policy.clock()
@@ -189,10 +215,10 @@ class AsyncInbox:
         left: set[str] = set()
         while True:
             async with self._writing():
-                message = await self.call(self._desk.begin, left)
-                if message is None:
+                taken = await self.call(self._desk.store.begin, left)
+                if taken is None:
                     return
-                self._holder = message
+                message = self._last[_task()] = Message(self._desk, taken)
                 try:
                     yield AsyncMessage(self, message)
                 finally:
@@ -207,14 +233,11 @@ class AsyncInbox:
         async with self._writing():
             group = self._desk.store.group()
             await self.call(group.__enter__)
-            self._group = asyncio.current_task()
             try:
                 yield
             except BaseException as error:
-                self._group = None
                 await asyncio.shield(self.call(group.__exit__, type(error), error, None))
                 raise
-            self._group = None
             await asyncio.shield(self.call(group.__exit__, None, None, None))
 
     async def waiting(self, limit: int | None = None) -> list[Waiting]:
@@ -228,17 +251,17 @@ class AsyncInbox:
 
     async def release(self, id: str) -> None:
         """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
-        async with self._writing():
+        async with self._writing(id):
             await self.call(self._desk.release, id)
 
     async def park(self, id: str, reason: str = "by hand") -> None:
         """Keep a message for a person."""
-        async with self._writing():
+        async with self._writing(id):
             await self.call(self._desk.park, id, reason)
 
     async def retry(self, id: str) -> None:
         """Treat a parked message as if it came now."""
-        async with self._writing():
+        async with self._writing(id):
             await self.call(self._desk.retry, id)
 
     async def report(self) -> Report:

@@ -18,6 +18,7 @@ from typing import Any, Self
 from antecede.errors import HoldFullError, UsageError
 from antecede.inbox.causes import (
     CAUSES_MAX,
+    Entry,
     Mode,
     Then,
     carried,
@@ -25,18 +26,17 @@ from antecede.inbox.causes import (
     check_id,
     check_topic,
     joined,
+    needed,
     shown,
     topic_of,
 )
 from antecede.inbox.events import write_events
 from antecede.inbox.records import (
-    Came,
     Offer,
     Outgoing,
     Parked,
     Report,
     Store,
-    Taken,
     Upkeep,
     Waiting,
     pack,
@@ -79,6 +79,10 @@ class Metrics:
 
 class Policy:
     """What an inbox was told, checked. It turns what is offered into what a store takes."""
+
+    #: What the inbox subscribes to, and whether bodies are kept as bytes: known with the store.
+    topics: frozenset[str]
+    is_packed: bool
 
     def __init__(
         self,
@@ -126,11 +130,12 @@ class Policy:
         #: How often time is looked at, if at all.
         self.period = min(1.0, *(each / 4 for each in periods)) if periods else None
 
-    def came(
-        self, topics: frozenset[str], name: object, body: object,
-        causes: Iterable[object] | None, topic: str | None, sent: float | None, is_packed: bool,
-    ) -> Came:  # fmt: skip
+    def entry(
+        self, name: object, body: object, causes: Iterable[object] | None, topic: str | None,
+        sent: float | None,
+    ) -> Entry:  # fmt: skip
         """Check what is offered."""
+        topics = self.topics
         if topic is None:
             if len(topics) != 1:
                 msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
@@ -145,20 +150,19 @@ class Policy:
         key = f"{topic}/{check_id(name)}"
         if causes is None and self.causes is not None:
             causes = self.causes(body)
-        keys: tuple[str, ...] = ()
-        needs: list[str] = []
-        if causes is not None and (causes or not isinstance(causes, (list, tuple))):
-            keys = check_causes(causes, topic, self.causes_max)
-            needs = [cause for cause in keys if cause.partition("/")[0] in topics]
-        form, data = pack(body) if is_packed else (-1, body)
+        keys = () if causes is None else check_causes(causes, topic, self.causes_max)
+        needs = needed(keys, topics) if keys else ()
+        form, data = pack(body) if self.is_packed else (-1, body)
         now = self.clock()
         if sent is None:
             sent = now
         elif not _is_number(sent):
             msg = f"time is {shown(sent)}; give seconds since 1970, or leave it out"
             raise UsageError(msg)
-        is_old = self.remember is not None and sent < now - self.remember
-        return Came(key, keys, needs, form, data, now, sent, is_old, self.is_shadow)
+        entry = Entry(key, keys, now, sent, needs, form, data)
+        entry.is_old = self.remember is not None and sent < now - self.remember
+        entry.is_shadow = self.is_shadow
+        return entry
 
     def upkeep(self, now: float) -> Upkeep:
         """Return what is to be done at a time."""
@@ -171,7 +175,7 @@ class Policy:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return isinstance(value, int) or math.isfinite(value)
+    return abs(value) < 1e15  # neither inf nor nan, nor more digits than a time has
 
 
 def _is_seconds(value: object) -> bool:
@@ -181,14 +185,12 @@ def _is_seconds(value: object) -> bool:
 class Transaction:
     """The transaction in which a message is handled: one's own writes, sends, and "done"."""
 
-    __slots__ = ("_clock", "_store", "_taken", "message", "sends")
+    __slots__ = ("_desk", "_taken", "message", "sends")
 
-    def __init__(
-        self, message: Message, store: Store, taken: Taken, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, message: Message, desk: Desk, taken: Entry) -> None:
         self.message = message
         self.sends: list[Outgoing] = []
-        self._store, self._taken, self._clock = store, taken, clock
+        self._desk, self._taken = desk, taken
 
     @property
     def connection(self) -> Any:
@@ -197,7 +199,7 @@ class Transaction:
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement on the inbox's database, in its own words; return the cursor."""
-        return self._store.execute(self._taken, statement, values)
+        return self._desk.store.execute(self._taken, statement, values)
 
     def send(
         self,
@@ -220,7 +222,7 @@ class Transaction:
         parts += [carried(key, self._causes_of(key)) for key in check_causes(keys, topic)]
         pack(body)
         every = joined(*parts)
-        out = Outgoing(f"{topic}/{name}", every, body, self._clock())
+        out = Outgoing(f"{topic}/{name}", every, body, self._desk.policy.clock())
         if out.key in every:
             msg = f"{out.key} cannot be its own cause; leave id out, or give another"
             raise UsageError(msg)
@@ -231,7 +233,7 @@ class Transaction:
         for one in self.sends:
             if one.key == key:
                 return one.causes
-        return self._store.causes_of(self._taken, key)
+        return self._desk.store.causes_of(self._taken, key)
 
 
 class Message:
@@ -240,17 +242,15 @@ class Message:
     If the block raises, all of it is rolled back and the message is handed over again.
     """
 
-    __slots__ = (
-        "_policy", "_store", "_taken", "_token", "_transaction", "is_closed", "is_done", "key",
-        "metrics",
-    )  # fmt: skip
+    __slots__ = ("_desk", "_sends", "_taken", "_token", "is_closed", "is_done", "key")
 
-    def __init__(self, store: Store, policy: Policy, taken: Taken, metrics: Metrics) -> None:
-        self._store, self._policy, self._taken = store, policy, taken
-        self.metrics = metrics
+    def __init__(self, desk: Desk, taken: Entry) -> None:
+        self._desk, self._taken = desk, taken
         self.key = taken.key
         self.is_closed = self.is_done = False
-        self._transaction: Transaction | None = None
+        #: What its transaction sends. To refer to that itself would leave a cycle of garbage.
+        self._sends: list[Outgoing] | None = None
+        self._token: Token[Message | None]
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ class Message:
     @property
     def waited(self) -> float:
         """How many seconds ago it was offered."""
-        return max(0.0, self._policy.clock() - self._taken.came)
+        return max(0.0, self._desk.policy.clock() - self._taken.came)
 
     def __repr__(self) -> str:
         return f"<Message {self.key}>"
@@ -299,58 +299,58 @@ class Message:
     @property
     def is_entered(self) -> bool:
         """Whether its transaction is open."""
-        return self._transaction is not None and not self.is_closed
+        return self._sends is not None and not self.is_closed
 
     def enter(self) -> Transaction:
         """Begin to handle it; one that was left in between is taken again."""
-        if self._transaction is not None:
+        if self._sends is not None:
             msg = f"{self.key} was handled already; a message has one with block"
             raise UsageError(msg)
         if self.is_closed:
-            taken = self._store.begin(set(), self.key)
+            taken = self._desk.store.begin(set(), self.key)
             if taken is None:
                 msg = f"{self.key} was left, and is not ready for you any more; take the next"
                 raise UsageError(msg)
             self._taken, self.is_closed = taken, False
-        transaction = Transaction(self, self._store, self._taken, self._policy.clock)
-        self._transaction = transaction
+        transaction = Transaction(self, self._desk, self._taken)
+        self._sends = transaction.sends
+        self._token = current.set(self)
         return transaction
 
     def finish(self) -> None:
         """Commit."""
-        assert self._transaction is not None
+        desk, taken, sends = self._desk, self._taken, self._sends
+        assert sends is not None
         self.is_closed = True
-        self._store.finish(self._taken, self._transaction.sends, self._policy.clock())
+        desk.store.finish(taken, sends, desk.policy.clock())
         self.is_done = True
-        self.metrics.handled += 1
-        if self._taken.late:
-            self.metrics.late += 1
+        desk.metrics.handled += 1
+        if taken.late:
+            desk.metrics.late += 1
 
     def fail(self, error: BaseException) -> None:
         """Roll back, and note why."""
         self.is_closed = True
+        store, metrics = self._desk.store, self._desk.metrics
         if not isinstance(error, Exception):  # the program ends: it is nobody's fault
-            self._store.abandon(self._taken)
+            store.abandon(self._taken)
             return
-        self.metrics.failed += 1
+        metrics.failed += 1
         first = (str(error).splitlines() or [""])[0][:200]
         text = f"{type(error).__name__}: {first}".rstrip(": ")
-        self.metrics.parked += self._store.fail(self._taken, text, self._policy.tries)
+        metrics.parked += store.fail(self._taken, text, self._desk.policy.tries)
 
     def leave(self) -> None:
         """Give it back untouched, unless it was handled."""
         if not self.is_closed:
             self.is_closed = True
-            self._store.abandon(self._taken)
+            self._desk.store.abandon(self._taken)
 
-    def __enter__(self) -> Transaction:
-        if self._transaction is not None or self.is_closed:
-            transaction = self.enter()
-        else:
-            transaction = Transaction(self, self._store, self._taken, self._policy.clock)
-            self._transaction = transaction
-        self._token: Token[Message | None] = current.set(self)
-        return transaction
+    __enter__ = enter
+
+    def exit(self) -> None:
+        """Let what is sent from here on follow from nothing."""
+        current.reset(self._token)
 
     def __exit__(
         self,
@@ -422,24 +422,17 @@ class Desk:
         self.policy = Policy(**options)
         self.store = open_store(place, name, topics, create=create)
         self.metrics = Metrics()
-        self._is_packed = not isinstance(self.store, MemoryStore)
+        self.policy.topics = self.store.topics
+        self.policy.is_packed = not isinstance(self.store, MemoryStore)
         self._next_upkeep = self._next_fetch = -math.inf
         self._last_time = -math.inf
 
-    def check(
-        self, name: object, body: object, causes: Iterable[object] | None, topic: str | None,
-        sent: float | None,
-    ) -> Came:  # fmt: skip
-        """Check what is offered."""
-        topics = self.store.topics
-        return self.policy.came(topics, name, body, causes, topic, sent, self._is_packed)
-
-    def take(self, came: Came) -> str:
+    def take(self, entry: Entry) -> str:
         """Keep a message; return its state, or ``"duplicate"``."""
         policy, metrics = self.policy, self.metrics
-        if policy.waiting_max is not None and came.needs and not came.is_shadow:
+        if policy.waiting_max is not None and entry.needs and not entry.is_shadow:
             self._check_room(policy.waiting_max)
-        state = self.store.offer(came)
+        state = self.store.offer(entry)
         metrics.offered += 1
         if state == "ready":
             pass
@@ -456,13 +449,6 @@ class Desk:
         if held >= most:
             msg = f"{held:,} messages wait, of at most {most:,}; offer it again later"
             raise HoldFullError(msg, held=held, held_max=most)
-
-    def begin(self, left: set[str]) -> Message | None:
-        """Take a message that is ready, but none of those left."""
-        taken = self.store.begin(left)
-        if taken is None:
-            return None
-        return Message(self.store, self.policy, taken, self.metrics)
 
     def keep_up(self, now: float, *, has_fetch: bool) -> list[str]:
         """Do what time brings, if it is time; return the causes that are to be fetched."""
@@ -485,7 +471,18 @@ class Desk:
     def take_fetched(self, found: Iterable[Offer] | None) -> None:
         """Keep what fetch returned."""
         for one in found or ():
-            self.take(self.check(*one))
+            self.take(self.policy.entry(*one))
+
+    def must_leave(self, last: Message | None, name: str = "") -> bool:
+        """Tell whether what was taken last is to be given back before something else is done.
+
+        Inside its handler that is refused if there is one writer, or if it is named itself.
+        """
+        if last is None or last.is_closed:
+            return False
+        if last.is_entered and (self.store.is_exclusive or name in (last.key, last.id)):
+            raise UsageError(inside(last))
+        return not last.is_entered
 
     def release(self, name: str) -> None:
         """Let a message go without the causes that are not here."""
@@ -520,6 +517,12 @@ class Desk:
         report = self.store.report()
         report.mode = self.policy.mode
         return report
+
+
+class _Mine(threading.local):
+    """What a thread has of an inbox: the message that it got last."""
+
+    last: Message | None = None
 
 
 class Inbox:
@@ -569,7 +572,7 @@ class Inbox:
     ) -> None:
         self._desk = Desk(place, topics, name, options)
         self._fetch = fetch
-        self._mine = threading.local()
+        self._mine = _Mine()
         self.metrics = self._desk.metrics
 
     @property
@@ -597,13 +600,12 @@ class Inbox:
         not handled is handed over by a later call. ``time`` is when it was sent.
         """
         desk = self._desk
-        came = desk.check(id, body, causes, topic, time)
-        last: Message | None = getattr(self._mine, "last", None)
-        if last is not None and not last.is_closed:
-            self._close_last()
-        desk.take(came)
+        entry = desk.policy.entry(id, body, causes, topic, time)
+        if (last := self._mine.last) is not None and not last.is_closed:
+            self._leave_last()
+        desk.take(entry)
         if desk.policy.period is not None or self._fetch is not None:
-            self._keep_up(came.now)
+            self._keep_up(entry.came)
         return self._hand_over()
 
     def ready(self) -> Iterator[Message]:
@@ -612,17 +614,15 @@ class Inbox:
         Call it from time to time if nothing else is offered: after a start, for what failed, what
         other instances left, and what patience lets go.
         """
-        self._close_last()
+        self._leave_last()
         self._keep_up(self._desk.policy.clock())
         return self._hand_over()
 
     def _hand_over(self) -> Iterator[Message]:
-        desk, mine = self._desk, self._mine
-        store, policy, metrics, begin = desk.store, desk.policy, desk.metrics, desk.store.begin
+        desk, mine, begin = self._desk, self._mine, self._desk.store.begin
         left: set[str] = set()
         while (taken := begin(left)) is not None:
-            message = Message(store, policy, taken, metrics)
-            mine.last = message
+            message = mine.last = Message(desk, taken)
             try:
                 yield message
             finally:
@@ -631,15 +631,11 @@ class Inbox:
             if not message.is_done:
                 left.add(message.key)
 
-    def _close_last(self) -> None:
-        """Give back what this thread took and did not handle; refuse to go on inside a handler."""
-        last: Message | None = getattr(self._mine, "last", None)
-        if last is None or last.is_closed:
-            return
-        if not last.is_entered:
+    def _leave_last(self, name: str = "") -> None:
+        """Give back what this thread took and did not handle."""
+        last = self._mine.last
+        if last is not None and self._desk.must_leave(last, name):
             last.leave()
-        elif self._desk.store.is_exclusive:
-            raise UsageError(inside(last))
 
     def _keep_up(self, now: float) -> None:
         missing = self._desk.keep_up(now, has_fetch=self._fetch is not None)
@@ -664,14 +660,17 @@ class Inbox:
 
     def release(self, id: str) -> None:
         """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
+        self._leave_last(id)
         self._desk.release(id)
 
     def park(self, id: str, reason: str = "by hand") -> None:
         """Keep a message for a person."""
+        self._leave_last(id)
         self._desk.park(id, reason)
 
     def retry(self, id: str) -> None:
         """Treat a parked message as if it came now."""
+        self._leave_last(id)
         self._desk.retry(id)
 
     def report(self) -> Report:
@@ -725,10 +724,10 @@ class Inbox:
 
 
 def inside(message: Message) -> str:
-    """Return what to say to who offers inside a handler of an inbox with one writer."""
+    """Return what to say to who uses an inbox inside a handler that is in the way."""
     return (
-        f"{message.key} is being handled, and SQLite has one writer; "
-        "use transaction.send, or offer after the with block"
+        f"{message.key} is being handled, and SQLite has one writer; do this after the with block, "
+        "or use transaction.send"
     )
 
 

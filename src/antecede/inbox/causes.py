@@ -43,9 +43,9 @@ References
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from antecede.errors import UsageError
 
@@ -81,8 +81,8 @@ def joined(*parts: Iterable[str]) -> tuple[str, ...]:
 
 
 def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
-    """Return the causes that are in the topics that an inbox subscribes to, each once."""
-    return list(dict.fromkeys(cause for cause in causes if topic_of(cause) in topics))
+    """Return the causes that are in the topics that an inbox subscribes to."""
+    return [cause for cause in causes if cause.partition("/")[0] in topics]
 
 
 def shown(value: object) -> str:
@@ -128,9 +128,11 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
 
     A cause is ``"topic/id"``, or a pair of both, or an id alone, which is of the same topic.
     """
-    if causes is None:
+    if isinstance(causes, (list, tuple)):
+        pass
+    elif causes is None:
         return ()
-    if isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
+    elif isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
         msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
         raise UsageError(msg)
     keys: dict[str, None] = {}
@@ -259,47 +261,47 @@ class Specification:
 
 
 class Entry:
-    """A message that is here and not done, or in shadow mode one that would still have waited.
+    """A message in an inbox, from its offer to its handler.
 
-    What most messages never have is an attribute of the class until it is set.
+    ``needs`` are its causes in the inbox's topics. ``form`` says what the body is in a database,
+    where the message has a ``number``; ``link`` is what its handler's transaction runs on.
     """
 
-    unmet: tuple[str, ...] = ()
-    late: bool = False
-    early: bool = False
-    reason: str = ""
-    failures: int = 0
-    asked: int = 0
-    # What a store keeps with it: see antecede.inbox.records.Taken.
-    body: Any = None
-    form: int = -1
-    number: int = 0
-    link: Any = None
-    is_writing: bool = False
+    __slots__ = (
+        "asked", "body", "came", "causes", "early", "failures", "form", "is_old", "is_shadow",
+        "key", "lacks", "late", "link", "needs", "number", "reason", "sent", "state", "unmet",
+    )  # fmt: skip
 
     def __init__(
-        self, key: str, causes: tuple[str, ...], lacks: set[str], came: float, sent: float
+        self,
+        key: str,
+        causes: tuple[str, ...],
+        came: float,
+        sent: float,
+        needs: Sequence[str] = (),
+        form: int = -1,
+        body: Any = None,
     ) -> None:
-        self.key = key
-        self.causes = causes
-        self.lacks = lacks
+        self.key, self.causes, self.came, self.sent = key, causes, came, sent
+        self.needs, self.form, self.body = needs, form, body
+        #: Sent so long ago that causes which are not here count as done.
+        self.is_old = False
+        self.is_shadow = False
+        self.lacks = _NOTHING
+        self.unmet: tuple[str, ...] = ()
         self.state: int = READY
-        self.came = came
-        self.sent = sent
+        self.early = self.late = False
+        self.reason = ""
+        self.failures = self.asked = 0
+        self.number = -1
+        self.link: Any = None
 
 
 #: What most messages lack; it is never changed.
 _NOTHING: Final[set[str]] = set()
-
-
-class Past(NamedTuple):
-    """What is remembered of a message that is done."""
-
-    causes: tuple[str, ...]
-    at: float
-    came: float
-    unmet: tuple[str, ...]
-    early: bool
+#: What is remembered of a message that is done: its causes, when it was done, what it was released
+#: without, and whether it was early. Plain tuples, since the garbage collector leaves them out.
+Past = tuple[tuple[str, ...], float, tuple[str, ...], bool]
 
 
 class Causes:
@@ -326,32 +328,31 @@ class Causes:
         self._latest = float("-inf")
 
     def offer(
-        self,
-        key: str,
-        causes: tuple[str, ...],
-        now: float,
-        sent: float | None = None,
-        needs: Iterable[str] | None = None,
+        self, key: str, causes: tuple[str, ...], now: float, sent: float | None = None
     ) -> Entry | None:
-        """Take a message; return it, or None if it is a duplicate.
+        """Take a message; return it, or None if it is a duplicate."""
+        needs = needed(causes, self.topics)
+        entry = Entry(key, causes, now, now if sent is None else sent, needs)
+        entry.is_shadow = self.shadow
+        return entry if self.add(entry) else None
 
-        ``needs`` are the causes that are in the topics, if the caller knows them.
-        """
-        if key in self.entries or key in self.past:
-            return None
-        lacks = _NOTHING
-        for cause in needed(causes, self.topics) if needs is None else needs:
-            if cause not in self.past or cause in self.early:
-                lacks = {*lacks, cause}
-        entry = Entry(key, causes, lacks, now, now if sent is None else sent)
+    def add(self, entry: Entry) -> bool:
+        """Take a message; tell whether it is new."""
+        key, past = entry.key, self.past
+        if key in self.entries or key in past:
+            return False
         self.entries[key] = entry
+        if entry.needs:
+            entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
         if self.missed and key in self.missed:
             entry.late = True
-        if lacks:
-            self._hold(entry)
-        else:
+        if not entry.lacks:
             self.ready[key] = entry
-        return entry
+        else:
+            self._hold(entry)
+            if entry.is_old and not entry.is_shadow:
+                self.outdate_one(entry)
+        return True
 
     def take(self, left: Collection[str] = ()) -> Entry | None:
         """Take out the message that became ready first, but none of those ``left``."""
@@ -367,16 +368,16 @@ class Causes:
         """Take out a message that is ready."""
         return self.ready.pop(key, None)
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, key: str) -> None:
         """Make a message that was taken ready again, as the last."""
-        self.ready[entry.key] = entry
+        self.ready[key] = self.entries[key]
 
     def done(self, key: str, now: float) -> None:
         """Note that a message was handled; what waited only for it becomes ready."""
         self.ready.pop(key, None)
         entry = self.entries.pop(key)
         entry.state = DONE
-        self.past[key] = Past(entry.causes, now, entry.came, entry.unmet, entry.early)
+        self.past[key] = (entry.causes, now, entry.unmet, entry.early)
         if entry.lacks:  # only in shadow mode
             self.early[key] = entry
         elif key in self._awaited:
@@ -408,8 +409,7 @@ class Causes:
 
     def park(self, key: str, reason: str) -> None:
         """Keep a message for a person."""
-        entry = self._held(key, READY)
-        self._park(entry, reason)
+        self._park(self.ready[key] if key in self.ready else self._held(key), reason)
 
     def retry(self, key: str, now: float) -> None:
         """Treat a parked message as if it came now."""
@@ -454,8 +454,8 @@ class Causes:
     def forget(self, before: float) -> int:
         """Forget what was done before a time; return how many ids went."""
         gone = []
-        for key, past in self.past.items():
-            if past.at >= before:
+        for key, (_, at, _, _) in self.past.items():
+            if at >= before:
                 break
             gone.append(key)
         for key in gone:
@@ -479,9 +479,9 @@ class Causes:
             return STATES[entry.state]
         return "done" if key in self.past else "not here"
 
-    def _held(self, key: str, *more: int) -> Entry:
+    def _held(self, key: str) -> Entry:
         entry = self.entries.get(key)
-        if entry is not None and entry.state in (WAITING, PARKED, *more):
+        if entry is not None and entry.state in (WAITING, PARKED):
             return entry
         raise UsageError(not_held(key, self.state_of(key)))
 
@@ -489,7 +489,7 @@ class Causes:
         key = entry.key
         for cause in entry.lacks:
             self._awaited.setdefault(cause, {})[key] = entry
-        if self.shadow:
+        if entry.is_shadow:
             entry.early = True
             entry.state = READY
             self.ready[key] = entry

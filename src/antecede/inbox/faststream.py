@@ -1,4 +1,4 @@
-"""Messages of FastStream in the order of their causes: RabbitMQ, Redis, NATS.
+"""Messages of FastStream in the order of their causes: RabbitMQ, Redis, NATS, Kafka.
 
 ::
 
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from faststream import BaseMiddleware
 
+from antecede.errors import UsageError
 from antecede.inbox.aio import AsyncInbox, AsyncMessage
 from antecede.inbox.api import current, current_causes
 from antecede.inbox.headers import CAUSES, ID, headers_of, offer_in, packed, unpacked, written
@@ -37,11 +38,17 @@ TopicOf = Callable[[Any], str]
 _log = logging.getLogger("antecede.inbox")
 
 
+def _part(raw: Any, name: str) -> Any:
+    """Return a part of a client's message; some clients have a method for it."""
+    found = getattr(raw, name, None)
+    return found() if callable(found) else found
+
+
 def topic_of(message: StreamMessage[Any]) -> str:
-    """Return the queue, channel or subject that a message came by."""
+    """Return the queue, channel, subject or topic that a message came by."""
     raw = message.raw_message
-    for name in ("routing_key", "subject"):
-        if isinstance(found := getattr(raw, name, None), str):
+    for name in ("routing_key", "subject", "topic"):
+        if isinstance(found := _part(raw, name), str):
             return found
     if isinstance(raw, dict):
         found = raw.get("channel", "")
@@ -49,12 +56,18 @@ def topic_of(message: StreamMessage[Any]) -> str:
     return ""
 
 
+def id_of(message: StreamMessage[Any]) -> str:
+    """Return the id of a message without our headers: where it is in Kafka, or its message id."""
+    partition, offset = (_part(message.raw_message, name) for name in ("partition", "offset"))
+    return str(message.message_id) if offset is None else f"{partition}-{offset}"
+
+
 class CausalMessages:
     """Middleware: subscribers get the messages of the inbox's topics after their causes.
 
     Messages of other topics pass. Messages without our headers are taken by their ``message_id``,
-    with the causes that the inbox finds in their bodies, if it was told how (``causes=``, which
-    gets the body as bytes).
+    in Kafka by partition and offset, with the causes that the inbox finds in their bodies, if it
+    was told how (``causes=``, which gets the body as bytes).
     """
 
     def __init__(self, inbox: AsyncInbox, *, topic: TopicOf = topic_of) -> None:
@@ -68,11 +81,14 @@ class CausalMessages:
 
     def offer_in(self, message: StreamMessage[Any]) -> Offer | None:
         """Return what to offer for a message; None if it is of another topic."""
+        if isinstance(message.raw_message, (tuple, list)):
+            msg = "a batch has no order of its own; subscribe without batch=True, or without inbox"
+            raise UsageError(msg)
         found = offer_in(message.headers, message.body)
         topic = (found and found.topic) or self.topic(message)
         if topic not in self.inbox.topics:
             return None
-        return (found or Offer(str(message.message_id), message.body))._replace(topic=topic)
+        return (found or Offer(id_of(message), message.body))._replace(topic=topic)
 
 
 class _Scope(BaseMiddleware[Any, Any]):

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from antecede.errors import UsageError
-from antecede.inbox.causes import Then, shown, topic_of
+from antecede.inbox.causes import Entry, Then, shown, topic_of
 
 NONE, BYTES, TEXT, JSON = range(4)
 
 
 def pack(body: object) -> tuple[int, bytes | None]:
-    """Return a body as bytes and its form; refuse what would not come back as it was."""
+    """Return a body as bytes and its form; refuse what JSON cannot hold."""
     if body is None:
         return NONE, None
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -48,37 +48,6 @@ class Offer(NamedTuple):
     causes: Iterable[object] | None = None
     topic: str | None = None
     time: float | None = None
-
-
-class Came(NamedTuple):
-    """A message that is offered, checked and packed. ``needs`` are its subscribed causes."""
-
-    key: str
-    causes: tuple[str, ...]
-    needs: list[str]
-    form: int
-    body: Any
-    now: float
-    sent: float
-    #: Sent so long ago that causes which are not here count as done.
-    is_old: bool
-    is_shadow: bool
-
-
-class Taken(Protocol):
-    """A message that is handed over. ``link`` is what its transaction runs on."""
-
-    number: int
-    key: str
-    causes: tuple[str, ...]
-    form: int
-    body: Any
-    came: float
-    sent: float
-    unmet: tuple[str, ...]
-    late: bool
-    failures: int
-    link: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,28 +162,28 @@ class Store(Protocol):
     #: Whether one open message keeps every other call waiting.
     is_exclusive: bool
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
-    def begin(self, left: set[str], only: str | None = None) -> Taken | None:
+    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
         """Open a transaction with a ready message that nobody else has, but none of those left.
 
         ``only`` is the key of the one that is wanted, if any.
         """
 
-    def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
+    def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement of the user in the transaction of a message; return its cursor."""
 
-    def finish(self, taken: Taken, sends: Sequence[Outgoing], now: float) -> None:
+    def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
         """Note that a message is done, keep what it sends, commit."""
 
-    def abandon(self, taken: Taken) -> None:
+    def abandon(self, taken: Entry) -> None:
         """Roll back; the message is ready again."""
 
-    def fail(self, taken: Taken, error: str, tries: int | None) -> bool:
+    def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
         """Roll back, count the failure; park after so many tries. Return whether it was parked."""
 
-    def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:
+    def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
 
     def group(self) -> AbstractContextManager[None]:

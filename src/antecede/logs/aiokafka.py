@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Self
 
 from aiokafka import (
@@ -21,7 +21,7 @@ from aiokafka import (
     TopicPartition,
 )
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 
 from antecede.errors import BrokerError, ContextEndedError, UsageError
 from antecede.logs import reader as reading
@@ -29,12 +29,15 @@ from antecede.logs.events import Events
 from antecede.logs.gate import Metrics
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import HEADER, Context, Log, as_text, current
-from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
+from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, Remarks, checked, foreign
+from antecede.logs.tasks import Tasks
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
 #: Seconds between two looks at the ends of logs.
 LOOK_PACE: Final = 0.5
+#: Seconds to wait for the ends of logs.
+PATIENCE: Final = 10.0
 FETCHED_MAX: Final = 500
 _CONNECTION: Final = (
     "bootstrap_servers",
@@ -209,12 +212,9 @@ class Consumer:
         self._reader: Reader[Record] = Reader(
             self._topics, order=order, limit=limit, on_limit=on_limit, events=log_of_events
         )
-        self._wake = asyncio.Event()
-        self._closing = False
-        self._failure: BaseException | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(self._topics)
         self._marks: dict[Place, int] = {}
-        self._remarks: set[str] = set()
+        self._remark = Remarks()
         self.client: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._ends: AIOKafkaConsumer | None = None
@@ -231,7 +231,7 @@ class Consumer:
 
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
         """Return, for each record that waits, for how many seconds and for which positions."""
-        return self._reader.waiting(time.monotonic())
+        return self._reader.gate.waiting(time.monotonic())
 
     async def start(self) -> None:
         """Connect and join the group."""
@@ -244,28 +244,15 @@ class Consumer:
         except BaseException:
             await self.close()
             raise
-        self._tasks = [
-            asyncio.create_task(self._guarded(work)) for work in (self._pump, self._look)
-        ]
-
-    async def _guarded(self, work: Callable[[], Any]) -> None:
-        """Hand an error of a background task to whoever iterates."""
-        try:
-            await work()
-        except Exception as error:
-            self._failure = error
-            self._wake.set()
+        self._tasks.start(self._pump, self._look, self._doubt)
 
     def stop(self) -> None:
         """End the iteration over records."""
-        self._closing = True
-        self._wake.set()
+        self._tasks.stop()
 
     async def close(self) -> None:
         """Commit what is processed, leave the group and disconnect."""
-        self.stop()
-        await reading.ended(self._tasks)
-        self._tasks = []
+        await self._tasks.end()
         if self.client is not None:
             self._reader.settle()
             await self._commit()
@@ -274,9 +261,7 @@ class Consumer:
             await self._admin.close()
         if self._ends is not None:
             await self._ends.stop()
-        if self._reader.events is not None:
-            self._reader.events.close()
-            self._reader.events = None
+        self._reader.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -285,24 +270,13 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records until :meth:`stop`; several may be handled at the same time."""
-        while True:
-            if self._failure is not None:
-                msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
-                raise BrokerError(msg) from self._failure
-            if self._closing:
-                return
-            self._wake.clear()
-            record = self._reader.take(time.monotonic())
-            if record is not None:
-                yield record
-            else:
-                await self._wake.wait()
+        return self._tasks.iterate(lambda: self._reader.take(time.monotonic()))
 
     def _finish(self, record: Record, is_done: bool) -> None:
         self._reader.finish(record, is_done)
-        self._wake.set()
+        self._tasks.wake()
 
     async def _pump(self) -> None:
         """Fetch, mark how far it was fetched, commit, pause and resume."""
@@ -319,7 +293,7 @@ class Consumer:
                 for message in messages:
                     reader.put(place, self._record(place, message))
             await self._mark()
-            self._wake.set()
+            self._tasks.wake()
             reader.settle()
             await self._commit()
             full, room = reader.pauses()
@@ -337,39 +311,64 @@ class Consumer:
         assert self.client is not None
         for one in self.client.assignment():
             place = (one.topic, one.partition)
+            epoch = self._reader.epoch(place)
             try:
                 position = await asyncio.wait_for(self.client.position(one), PACE)
             except (KafkaError, ValueError, TimeoutError):
                 continue  # a rebalance, or not known yet
+            if not epoch or epoch != self._reader.epoch(place):
+                continue  # it was given away meanwhile, and came back with another position
             if self._marks.get(place) != position:
                 self._marks[place] = position
                 self._reader.put(place, position)
 
     async def _look(self) -> None:
-        """Ask for the progress of the others, and for the ends of logs that may have been cut."""
-        gate, metrics, looked = self._reader.gate, self.metrics, 0.0
-        assert self._admin is not None
+        """Ask for the progress of the others."""
         while True:
             await asyncio.sleep(PACE)
-            now = time.monotonic()
-            wanted = gate.ask() if self._reader.holds else set()
-            doubts: set[Log] = set()
-            if self._reader.holds and now - looked > LOOK_PACE:
-                looked, doubts = now, gate.doubts(now)
-            try:
-                if wanted:
-                    metrics.look_ups += 1
-                    gate.learn(await self._published([(k.topic, k.partition) for k in wanted]))
-                if doubts:
-                    metrics.look_ups += 1
-                    gate.ends(await self._end_offsets(doubts), now)
-            except (KafkaError, TimeoutError) as error:
-                metrics.failed_look_ups += 1
-                self._remark(f"a look-up failed and is repeated: {error!r}")
-            if self._reader.holds:
-                self._wake.set()
+            if not self._reader.holds:
+                continue
+            wanted = self._reader.gate.ask()
+            if wanted:
+                with self._asking():
+                    places = [(one.topic, one.partition) for one in wanted]
+                    self._reader.gate.learn(await self._published(places, warns=True))
+            self._tasks.wake()
 
-    async def _published(self, places: Sequence[Place]) -> dict[Log, int | None]:
+    async def _doubt(self) -> None:
+        """Ask for the ends of logs that may have been cut, beyond open transactions."""
+        assert self._admin is not None
+        gate = self._reader.gate
+        while True:
+            await asyncio.sleep(LOOK_PACE)
+            asked = time.monotonic()
+            doubts = gate.doubts(asked)
+            if not doubts:
+                continue
+            with self._asking():
+                # The client knows the partitions of an hour ago, so ask a broker for them first.
+                known = await self._admin.describe_topics(sorted({k.topic for k in doubts}))
+                clear = (0, UnknownTopicOrPartitionError.errno)
+                parts = {
+                    one["topic"]: {part["partition"] for part in one["partitions"]}
+                    for one in known
+                    if one["error_code"] in clear
+                }
+                gate.gone([k for k in doubts if k.partition not in parts.get(k.topic, {-1})], asked)
+                there = [k for k in doubts if k.partition in parts.get(k.topic, ())]
+                gate.ends(await asyncio.wait_for(self._end_offsets(there), PATIENCE), asked)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Count a question to the broker; one that fails is asked again."""
+        self.metrics.look_ups += 1
+        try:
+            yield
+        except (KafkaError, TimeoutError) as error:
+            self.metrics.failed_look_ups += 1
+            self._remark(f"a look-up failed and is repeated: {error!r}")
+
+    async def _published(self, places: Sequence[Place], *, warns: bool) -> dict[Log, int | None]:
         assert self._admin is not None
         partitions = [TopicPartition(*place) for place in places]
         found = await self._admin.list_consumer_group_offsets(self._group, partitions=partitions)
@@ -377,32 +376,21 @@ class Consumer:
         for one, answer in found.items():
             if answer.offset < 0:
                 continue
-            published[Log(one.topic, one.partition)] = answer.offset
-            if answer.metadata != MARK:
+            place = Log(one.topic, one.partition)
+            published[place] = answer.offset
+            if warns and answer.metadata != MARK:
                 self.metrics.foreign_commits += 1
-                self._remark(
-                    f"the commit of {one.topic}/{one.partition} was not made by antecede; an "
-                    "instance that commits what it has only fetched lets effects start early: stop "
-                    "old instances of this group"
-                )
+                self._remark(foreign(place))
         return published
 
-    async def _end_offsets(self, doubts: set[Log]) -> dict[Log, int]:
-        """Return the ends of logs, beyond open transactions; what is not known is not claimed."""
+    async def _end_offsets(self, logs: Sequence[Log]) -> dict[Log, int]:
+        if not logs:
+            return {}
         if self._ends is None:
             self._ends = AIOKafkaConsumer(**_connection(self._config))
             await self._ends.start()
-        found: dict[Log, int] = {}
-        for one in doubts:
-            place = TopicPartition(one.topic, one.partition)
-            found[one] = (await self._ends.end_offsets([place]))[place]
-        return found
-
-    def _remark(self, text: str) -> None:
-        """Log a warning, once."""
-        if text not in self._remarks and len(self._remarks) < 1000:
-            self._remarks.add(text)
-            log.warning("%s", text)
+        found = await self._ends.end_offsets([TopicPartition(k.topic, k.partition) for k in logs])
+        return {Log(one.topic, one.partition): end for one, end in found.items()}
 
     async def _commit(self) -> None:
         assert self.client is not None
@@ -424,7 +412,8 @@ class Consumer:
             self._take_over(place)
         if places:
             with suppress(KafkaError, TimeoutError):  # what is fetched first will tell
-                self._reader.gate.learn(await self._published(places))
+                found = await self._published(places, warns=False)
+                self._reader.gate.learn(found)
 
     def _take_over(self, place: Place) -> None:
         """Take over a log, before the first await: the client fetches while it tells us.
@@ -438,10 +427,12 @@ class Consumer:
             self._reader.assign(*place, None)
 
     async def _revoked(self, partitions: set[TopicPartition]) -> None:
-        self._reader.settle()
-        await self._commit()
-        for one in partitions:
-            self._reader.revoke(one.topic, one.partition)
+        try:
+            self._reader.settle()
+            await self._commit()
+        finally:
+            for one in partitions:
+                self._reader.revoke(one.topic, one.partition)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types

@@ -33,7 +33,7 @@ from antecede.logs.events import Events
 from antecede.logs.gate import Metrics
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
-from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, checked, log
+from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, Remarks, checked, foreign
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -60,6 +60,12 @@ _FINAL = (
     KafkaError._AUTHENTICATION,
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError._FATAL,
+)
+
+_UNKNOWN = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
 )
 
 
@@ -404,7 +410,7 @@ class Consumer:
         self._closed = False
         self._due = self._polled = self._looked = 0.0
         self._looker = _Looker(self._config)
-        self._remarks: set[str] = set()
+        self._remark = Remarks()
         self.client = Client({**self._config, "on_commit": self._on_commit})
         self._identify(time.monotonic())
         self.client.subscribe(
@@ -423,7 +429,7 @@ class Consumer:
 
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
         """Return, for each record that waits, for how many seconds and for which positions."""
-        return self._reader.waiting(time.monotonic())
+        return self._reader.gate.waiting(time.monotonic())
 
     def __iter__(self) -> Iterator[Record]:
         """Yield records until :meth:`close` or :meth:`stop`."""
@@ -469,8 +475,7 @@ class Consumer:
         self._reader.settle()
         self._commit(waits=True)
         self.client.close()
-        if self._reader.events is not None:
-            self._reader.events.close()
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -512,18 +517,10 @@ class Consumer:
             self._remark(f"a look-up failed and is repeated: {answer.failure}")
         gate.learn(answer.published)
         gate.ends(answer.ends, answer.asked)
+        gate.gone(answer.gone, answer.asked)
         for place in answer.foreign:
             metrics.foreign_commits += 1
-            self._remark(
-                f"the commit of {place} was not made by antecede; an instance that commits what it "
-                "has only fetched lets effects start early: stop old instances of this group"
-            )
-
-    def _remark(self, text: str) -> None:
-        """Log a warning, once."""
-        if text not in self._remarks and len(self._remarks) < 1000:
-            self._remarks.add(text)
-            log.warning("%s", text)
+            self._remark(foreign(place))
 
     def _identify(self, now: float) -> None:
         """Ask for the ids of the topics, to tell them from topics that were deleted."""
@@ -638,13 +635,14 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Answer:
-    """What a look-up found: progress of the group, ends of logs, commits of others."""
+    """What a look-up found: progress, ends of logs, logs that are gone, commits of others."""
 
     def __init__(self, asked: float) -> None:
         self.asked = asked
         self.count = 0
         self.published: dict[Log, int | None] = {}
         self.ends: dict[Log, int] = {}
+        self.gone: list[Log] = []
         self.foreign: list[Log] = []
         self.failure = ""
 
@@ -712,20 +710,30 @@ class _Looker:
                         answer.published[place] = found.offset
                         if found.metadata != MARK:
                             answer.foreign.append(place)
-            for place in doubts:
-                answer.count += 1
-                answer.ends[place] = self._end_of(place)
+            self._look_at_ends(doubts, answer)
         except KafkaException as error:
             answer.failure = error.args[0].str()
         return answer
 
-    def _end_of(self, place: Log) -> int:
-        one = TopicPartition(place.topic, place.partition)
-        try:
-            _, end = self._client.get_watermark_offsets(one, timeout=PATIENCE)
-        except KafkaException as error:
-            gone = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)
-            if error.args[0].code() in (*gone, KafkaError._UNKNOWN_TOPIC):
-                return 0  # there is no such log any more
-            raise
-        return int(end)
+    def _look_at_ends(self, doubts: set[Log], answer: _Answer) -> None:
+        """Look at the ends of logs.
+
+        What the client does not know may have been added since it last asked: so it asks again.
+        """
+        unknown: dict[str, list[Log]] = {}
+        for place in doubts:
+            answer.count += 1
+            one = TopicPartition(place.topic, place.partition)
+            try:
+                _, end = self._client.get_watermark_offsets(one, timeout=PATIENCE)
+            except KafkaException as error:
+                if error.args[0].code() not in _UNKNOWN:
+                    raise
+                unknown.setdefault(place.topic, []).append(place)
+            else:
+                answer.ends[place] = int(end)
+        for topic, places in unknown.items():
+            answer.count += 1
+            found = self._client.list_topics(topic, timeout=PATIENCE).topics[topic]
+            if found.error is None or found.error.code() in _UNKNOWN:
+                answer.gone += [one for one in places if one.partition not in found.partitions]

@@ -23,6 +23,8 @@ from antecede.logs.positions import Log, Positions
 
 #: After so many seconds of waiting, it is asked whether a log reaches a position at all.
 DOUBT_AFTER: Final = 1.0
+#: A log that a broker does not know may be too new for it; after so many seconds it is not.
+GONE_AFTER: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -205,6 +207,10 @@ class Gate:
                 self._lose(head, log)
                 self._woken[key] = None
 
+    def gone(self, logs: Iterable[Log], asked: float) -> None:
+        """Stop waiting for logs that the broker does not know, and has had the time to know."""
+        self.ends(dict.fromkeys(logs, 0), asked - GONE_AFTER)
+
     def identify(self, tags: Mapping[str, bytes], asked: float) -> None:
         """Take in the tags of topics. A topic of another tag is gone, and with it its records."""
         for topic, tag in tags.items():
@@ -315,6 +321,13 @@ class Gate:
             for head in self.heads.values()
             if now - head.since >= DOUBT_AFTER
             for log in head.missing
+        }
+
+    def waiting(self, now: float) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each record that waits, for how long and for which positions."""
+        return {
+            f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
+            for head in self.heads.values()
         }
 
     def strangers(self) -> set[str]:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -21,12 +21,13 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
-from antecede.errors import BrokerError, CauseMissingError, UsageError
+from antecede.errors import BrokerError, UsageError
 from antecede.logs import reader as reading
 from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
 from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
-from antecede.logs.reader import OnLimit, Order, checked, log
+from antecede.logs.reader import OnLimit, Order, Remarks, checked, log, refuse, start_without
+from antecede.logs.tasks import Tasks
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -88,6 +89,14 @@ class _Streams:
         tag = tag_of(info.created.isoformat() if info.created else None)
         self._known[name] = (tag, time.monotonic())
         return tag
+
+    async def exists(self, name: str) -> bool:
+        """Tell whether a stream is there."""
+        try:
+            await self._stream.stream_info(name)
+        except NotFoundError:
+            return False
+        return True
 
 
 class Producer:
@@ -228,11 +237,9 @@ class Consumer:
         self._ready: deque[Record] = deque()
         self._finished: deque[tuple[Record, bool]] = deque()
         self._floors: dict[Log, int] = {}
-        self._wake = asyncio.Event()
         self._work = asyncio.Event()
-        self._closing = False
-        self._failure: BaseException | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks(self._topics)
+        self._remark = Remarks()
         self.client: Client | None = None
         self._stream: JetStreamContext | None = None
         self._streams: _Streams | None = None
@@ -244,11 +251,7 @@ class Consumer:
 
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
         """Return, for each message that waits, for how many seconds and for which positions."""
-        now = time.monotonic()
-        return {
-            f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
-            for head in self._gate.heads.values()
-        }
+        return self._gate.waiting(time.monotonic())
 
     async def start(self) -> None:
         """Connect, and make the durable consumers that are not there."""
@@ -262,19 +265,17 @@ class Consumer:
         except BaseException:
             await self.client.close()
             raise
-        works: list[Callable[[], Any]] = [self._tend, self._beat]
-        works += [partial(self._pull, name) for name in self._topics]
-        self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
+        pulls = [partial(self._pull, name) for name in self._topics]
+        self._tasks.start(self._tend, self._beat, *pulls)
 
     async def _require_durable(self, name: str) -> None:
         assert self._stream is not None
+        assert self._streams is not None
         subject = self._filters.get(name)
         try:
             info = await self._stream.consumer_info(name, self._group)
         except NotFoundError:
-            try:
-                await self._stream.stream_info(name)
-            except NotFoundError:
+            if not await self._streams.exists(name):
                 msg = f"there is no stream {name!r}; create it first"
                 raise UsageError(msg) from None
             made = ConsumerConfig(
@@ -302,24 +303,13 @@ class Consumer:
                 tags[name] = await self._streams.tag(name, fresh=True)
         self._gate.identify(tags, asked)
 
-    async def _guarded(self, work: Callable[[], Any]) -> None:
-        """Hand an error of a background task to whoever iterates."""
-        try:
-            await work()
-        except Exception as error:
-            self._failure = error
-            self._wake.set()
-
     def stop(self) -> None:
         """End the iteration over records."""
-        self._closing = True
-        self._wake.set()
+        self._tasks.stop()
 
     async def close(self) -> None:
         """Acknowledge what is processed, give the rest back and disconnect."""
-        self.stop()
-        await reading.ended(self._tasks)
-        self._tasks = []
+        await self._tasks.end()
         if self.client is not None:
             with suppress(*_FAILURES):
                 await self._acknowledge()
@@ -339,23 +329,15 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records until :meth:`stop`; several may be handled at the same time."""
-        while True:
-            if self._failure is not None:
-                if isinstance(self._failure, CauseMissingError):
-                    failure, self._failure = self._failure, None
-                    raise failure
-                msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
-                raise BrokerError(msg) from self._failure
-            if self._closing:
-                return
-            self._wake.clear()
-            if self._ready:
-                self.metrics.records += 1
-                yield self._ready.popleft()
-            else:
-                await self._wake.wait()
+        return self._tasks.iterate(self._take)
+
+    def _take(self) -> Record | None:
+        if not self._ready:
+            return None
+        self.metrics.records += 1
+        return self._ready.popleft()
 
     def _finish(self, record: Record, is_done: bool) -> None:
         self._finished.append((record, is_done))
@@ -377,7 +359,7 @@ class Consumer:
                 continue
             except _FAILURES as error:
                 self.metrics.errors += 1
-                log.info("cannot fetch from %s: %r; trying again", name, error)
+                self._remark(f"cannot fetch from {name}, and tries again: {error!r}")
                 await asyncio.sleep(0.2)
                 continue
             for message in found:
@@ -403,8 +385,7 @@ class Consumer:
         missing = self._gate.offer(place, number, record.needs, time.monotonic(), (name, number))
         record.early = missing is not None
         if record.fault:
-            self.metrics.refused += 1
-            log.warning("%s is handed out without waiting: %s", record, record.fault)
+            refuse(record, self.metrics)
         if missing is None or self._gate.shadow:
             self._start(record)
             return
@@ -424,7 +405,7 @@ class Consumer:
 
     def _start(self, record: Record) -> None:
         self._ready.append(record)
-        self._wake.set()
+        self._tasks.wake()
 
     async def _tend(self) -> None:
         """Acknowledge what is finished; look up what is waited for; start what is ready."""
@@ -437,7 +418,7 @@ class Consumer:
                     await self._look_up()
             except _FAILURES as error:
                 self.metrics.failed_look_ups += 1
-                log.info("a look-up failed and is repeated: %r", error)
+                self._remark(f"a look-up failed and is repeated: {error!r}")
                 await asyncio.sleep(0.1)
             for key, unmet, gave_up in self._gate.ready(time.monotonic()):
                 self._start_held(key, unmet, gave_up=gave_up)  # type: ignore[arg-type] # as offered
@@ -447,17 +428,10 @@ class Consumer:
 
     def _start_held(self, key: Key, unmet: dict[Log, int], *, gave_up: bool) -> None:
         record = self._held.pop(key)
-        record.unmet = unmet
         self._start(record)
-        if not unmet:
-            return
-        shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items()))
-        why = "the limit is over" if gave_up else "their log does not reach them"
-        log.warning("%s starts without positions %s: %s", record, shown, why)
-        if gave_up and self._on_limit == "raise":
-            self._failure = CauseMissingError(
-                f"record {record} has waited for {self._gate.limit:g} s for {shown}"
-            )
+        error = start_without(record, unmet, self._gate, self._on_limit, gave_up=gave_up)
+        if error is not None:
+            self._tasks.fail(error)
 
     async def _acknowledge(self) -> None:
         while self._finished:
@@ -474,20 +448,32 @@ class Consumer:
 
     async def _look_up(self) -> None:
         """Ask for the floor of each stream that somebody waits for, and look into its gaps."""
-        assert self._stream is not None
+        assert self._streams is not None
         gate = self._gate
         if gate.strangers():
             await self._identify()
         for place in gate.ask():
             asked = time.monotonic()
             self.metrics.look_ups += 1
-            info = await self._stream.consumer_info(place.topic, self._group)
-            floor = (info.ack_floor.stream_seq if info.ack_floor else 0) + 1
-            gate.learn({place: floor})
-            wanted = [h.missing[place] for h in gate.heads.values() if place in h.missing]
-            if wanted and floor < min(wanted) and self._floors.get(place) == floor:
-                await self._look_into_gap(place, floor, asked)
-            self._floors[place] = floor
+            try:
+                await self._look_at(place, asked)
+            except NotFoundError as error:
+                self.metrics.failed_look_ups += 1
+                self._remark(
+                    f"stream {place.topic!r} or its consumer {self._group!r} was deleted: {error!r}"
+                )
+                if not await self._streams.exists(place.topic):
+                    gate.gone([place], asked)
+
+    async def _look_at(self, place: Log, asked: float) -> None:
+        assert self._stream is not None
+        info = await self._stream.consumer_info(place.topic, self._group)
+        floor = (info.ack_floor.stream_seq if info.ack_floor else 0) + 1
+        self._gate.learn({place: floor})
+        wanted = [h.missing[place] for h in self._gate.heads.values() if place in h.missing]
+        if wanted and floor < min(wanted) and self._floors.get(place) == floor:
+            await self._look_into_gap(place, floor, asked)
+        self._floors[place] = floor
 
     async def _look_into_gap(self, place: Log, floor: int, asked: float) -> None:
         """Find the next message that the group would get from the floor on (rule G).

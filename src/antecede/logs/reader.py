@@ -7,10 +7,9 @@ an adapter puts in what its client fetched, and does what the reader says: commi
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
 
@@ -154,13 +153,52 @@ class Record:
         return f"{self.log}@{self.offset}"
 
 
-async def ended(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: one that just got a result may miss it the first time."""
-    left = set(tasks)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=1)
+class Remarks:
+    """Logs warnings, each of them once."""
+
+    def __init__(self) -> None:
+        self._made: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        """Log a warning, unless it was logged before."""
+        if text not in self._made and len(self._made) < 1000:
+            self._made.add(text)
+            log.warning("%s", text)
+
+
+def foreign(place: Log) -> str:
+    """Return the warning about a commit of somebody else."""
+    return (
+        f"the commit of {place} was not made by antecede; an instance that commits what it has "
+        "only fetched lets effects start early: stop old instances of this group"
+    )
+
+
+def refuse(record: Record, metrics: Metrics) -> None:
+    """Count a record whose header cannot be read; log the first."""
+    metrics.refused += 1
+    if metrics.refused == 1:
+        log.warning("%s is handed out without waiting: %s", record, record.fault)
+
+
+def start_without(
+    record: Record, unmet: dict[Log, int], gate: Gate, on_limit: OnLimit, *, gave_up: bool
+) -> CauseMissingError | None:
+    """Mark a record that waits no longer; return the error that it raises, if it is to raise."""
+    record.unmet = unmet
+    if not unmet:
+        return None
+    shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items())[:10])
+    if len(unmet) > 10:
+        shown += f" and {len(unmet) - 10} more"
+    why = "the limit is over" if gave_up else "their log does not reach them"
+    log.warning("%s starts without positions %s: %s", record, shown, why)
+    if not gave_up or on_limit == "mark":
+        return None
+    return CauseMissingError(
+        f"record {record} has waited for {gate.limit:g} s for {shown}; look at the "
+        "instances that read these logs, or skip it with on_limit='mark'"
+    )
 
 
 R = TypeVar("R", bound=Record)
@@ -284,6 +322,16 @@ class Reader(Generic[R]):
         if place not in self._busy and place not in self._held:
             self._open[place] = None
 
+    def epoch(self, place: Place) -> int:
+        """Return how often this instance was given a log; 0 if it does not have it."""
+        return self._epochs[place] if place in self._queues else 0
+
+    def close(self) -> None:
+        """Close the event log."""
+        if self.events is not None:
+            self.events.close()
+            self.events = None
+
     def pauses(self) -> tuple[list[Place], list[Place]]:
         """Return the logs to stop fetching, and those to go on with."""
         full = [p for p, q in self._queues.items() if len(q) > QUEUE_MAX and p not in self._full]
@@ -329,13 +377,6 @@ class Reader(Generic[R]):
                 record.attempts += 1
                 self._ready.append(record)
 
-    def waiting(self, now: float) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each record that waits, for how long and for which positions."""
-        return {
-            f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
-            for head in self.gate.heads.values()
-        }
-
     def _look_at(self, place: Place, now: float) -> None:
         """Take the next record of a log from its queue."""
         self._open.pop(place, None)
@@ -349,7 +390,7 @@ class Reader(Generic[R]):
             if self.order != "off":
                 missing = gate.offer(item.log, item.offset, item.needs, now, place)
                 if item.fault:
-                    self._refuse(item)
+                    refuse(item, self.metrics)
             item.early = missing is not None
             if missing is not None and not gate.shadow:
                 self._held[place] = item
@@ -360,22 +401,8 @@ class Reader(Generic[R]):
 
     def _start_held(self, place: Place, unmet: dict[Log, int], *, gave_up: bool) -> None:
         record = self._held.pop(place)
-        record.unmet = unmet
-        shown = ""
-        if unmet:
-            shown = ", ".join(f"{k} {n}" for k, n in sorted(unmet.items()))
-            why = "the limit is over" if gave_up else "their log does not reach them"
-            log.warning("%s starts without positions %s: %s", record, shown, why)
         self._busy[place] = record
         self._ready.append(record)
-        if gave_up and self.on_limit == "raise":
-            msg = (
-                f"record {record} has waited for {self.gate.limit:g} s for {shown}; look at the "
-                "instances that read these logs, or skip it with on_limit='mark'"
-            )
-            raise CauseMissingError(msg)
-
-    def _refuse(self, record: R) -> None:
-        self.metrics.refused += 1
-        if self.metrics.refused == 1:
-            log.warning("%s is handed out without waiting: %s", record, record.fault)
+        error = start_without(record, unmet, self.gate, self.on_limit, gave_up=gave_up)
+        if error is not None:
+            raise error

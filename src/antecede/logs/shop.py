@@ -1,9 +1,9 @@
 """A small shop over Kafka, to see what order does: ``antecede demo kafka`` runs it.
 
 A customer writes orders. The till answers an order with a payment and a payment with a shipment.
-The view, a group of two instances, reads all three topics; it takes longer for orders, as handlers
-do now and then. It keeps a book of what it has processed, by name, and so notices by itself when
-something was processed before what led to it.
+The view, a group of two instances, reads all three topics. It takes longer for orders, as handlers
+do now and then, and for every fourth until it is shipped. It keeps a book of what it has processed,
+by name, and so notices by itself when something was processed before what led to it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ TOPICS: Final = ("orders", "payments", "shipments")
 #: The kind of record that leads to each kind.
 CAUSE: Final = {"payment": "order", "shipment": "payment"}
 PATIENCE: Final = 300.0
+#: Seconds that the view takes for every fourth order after that was shipped.
+SLOW: Final = 0.05
 _QUICK: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300, "fetch.wait.max.ms": 10}
 
 
@@ -53,6 +56,7 @@ class Shop:
         self._consumers: list[Any] = []
         self._threads: list[threading.Thread] = []
         self._failures: list[BaseException] = []
+        self._shipped: set[str] = set()
 
     def run(self, order: Order, events: str | os.PathLike[str]) -> Book:
         """Sell, with the view's records in this order; write the view's event log."""
@@ -63,17 +67,12 @@ class Shop:
         self._start(f"till-{order}", list(TOPICS[:2]), "enforce", None, self._till)
         for _ in range(2):
             self._start(group, list(TOPICS), order, events, lambda *a: self._view(book, *a))
+        self._until(lambda: all(consumer.assigned for consumer in self._consumers))
         with Producer({"bootstrap.servers": self.servers, "log_level": 0}) as producer:
             for number in range(self.orders):
                 with context():
                     producer.send("orders", f"order-{number}", key=f"{order}-{number}")
-        while len(book.done) < 3 * self.orders and not self._failures:
-            time.sleep(0.05)
-            if time.monotonic() - begin > PATIENCE:
-                msg = (
-                    f"the shop has processed {len(book.done)} records in {PATIENCE:g} s; try again"
-                )
-                self._failures.append(BrokerError(msg))
+        self._until(lambda: len(book.done) == 3 * self.orders)
         for consumer in self._consumers:
             consumer.stop()
         for thread in self._threads:
@@ -88,6 +87,14 @@ class Shop:
             raise self._failures[0]
         book.seconds = time.monotonic() - begin
         return book
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition() and not self._failures:
+            time.sleep(0.05)
+            if time.monotonic() > end:
+                msg = f"the shop did not get ready with its work in {PATIENCE:g} s; try again"
+                self._failures.append(BrokerError(msg))
 
     def _start(
         self,
@@ -127,9 +134,16 @@ class Shop:
         kind, _, number = name.partition("-")
         topic, effect = ("payments", "payment") if kind == "order" else ("shipments", "shipment")
         producer.send(topic, f"{effect}-{number}", key=f"{key}/{source.random()}")
+        if effect == "shipment":
+            self._shipped.add(number)
 
-    @staticmethod
-    def _view(book: Book, name: str, _: str, source: random.Random) -> None:
+    def _view(self, book: Book, name: str, _: str, source: random.Random) -> None:
         book.start(name)
-        time.sleep(source.expovariate(1 / (0.004 if name.startswith("order") else 0.001)))
+        kind, _, number = name.partition("-")
+        if kind == "order" and int(number) % 4 == 0:
+            end = time.monotonic() + 100 * SLOW
+            while number not in self._shipped and time.monotonic() < end:
+                time.sleep(SLOW / 10)
+            time.sleep(SLOW)
+        time.sleep(source.expovariate(1 / (0.004 if kind == "order" else 0.001)))
         book.done.add(name)

@@ -4,15 +4,15 @@
 ``Stamp`` orders messages that another system carries.
 """
 
-from antecede.net.deliveries import Delivery
-from antecede.net.limits import Limits
+from antecede.net.driver import Waiting
+from antecede.net.journal import Saved, SqliteStore, Store
+from antecede.net.machine import Delivery, Transaction
 from antecede.net.node import Node
+from antecede.net.settings import Limits
 from antecede.net.stamp import Received, Stamp, Stamped
-from antecede.net.stores import Saved, SqliteStore, Store
-from antecede.net.tcp import TcpTransport
-from antecede.net.tls import Tls
 from antecede.net.transports import Changeable, Receiver, Transport
-from antecede.net.watch import Waiting
+from antecede.net.transports.tcp import TcpTransport
+from antecede.net.transports.tls import Tls
 
 __all__ = [
     "Changeable",
@@ -28,6 +28,7 @@ __all__ = [
     "Store",
     "TcpTransport",
     "Tls",
+    "Transaction",
     "Transport",
     "Waiting",
 ]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.errors import UsageError
-from antecede.eventlog.content import content_of
-from antecede.net.limits import Limits
+from antecede.events.content import content_of
 from antecede.net.node import Node
+from antecede.net.settings import Limits
 
 PATHS: Final = ("store", "tls", "events")
 """Settings that are files or folders; relative ones are meant from the folder of the TOML file."""

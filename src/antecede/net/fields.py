@@ -8,6 +8,9 @@ from typing import Final, NoReturn
 
 from antecede.errors import PeerError
 
+NAMES_MAX: Final = 1 << 14
+"""How many names a list has at most: a name takes far more in memory than in bytes."""
+
 
 def put_number(out: bytearray, value: int) -> None:
     """Append a number from 0, seven bits to a byte, the lowest first."""
@@ -105,10 +108,10 @@ class Fields:
         self.position = position + 1
         return value | byte << shift
 
-    def count(self, what: str) -> int:
-        """Read how many items follow, of at least a byte each."""
+    def count(self, what: str, most: int = 1 << 62) -> int:
+        """Read how many items follow, of at least a byte each, and at most so many."""
         value = self.number()
-        if value > self.left:
+        if value > min(self.left, most):
             self.fail(f"claim {value} {what}")
         return value
 
@@ -127,12 +130,12 @@ class Fields:
 
     def names(self) -> tuple[str, ...]:
         """Read what :func:`put_names` wrote."""
-        return tuple(self.text() for _ in range(self.count("names")))
+        return tuple([self.text() for _ in range(self.count("names", NAMES_MAX))])
 
-    def numbers(self) -> list[int]:
-        """Read what :func:`put_numbers` wrote."""
+    def numbers(self, most: int = 1 << 62) -> list[int]:
+        """Read what :func:`put_numbers` wrote; refuse more than so many."""
         found, last = [], 0
-        for _ in range(self.count("numbers")):
+        for _ in range(self.count("numbers", most)):
             last += self.number()
             found.append(last)
         return found

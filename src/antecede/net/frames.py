@@ -14,34 +14,66 @@ from typing import Final
 
 from antecede.errors import PeerError
 from antecede.net.fields import Fields, put_bytes, put_numbers
-from antecede.net.setups import DIGEST_BYTES
+from antecede.net.settings import DIGEST_BYTES
 
-VERSION: Final = 3
+VERSION: Final = 4
 IDENTITY_BYTES: Final = 8
 ABOVE_MAX: Final = 1024
 """How many packets behind a gap one acknowledgement names."""
-_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIQQHHIQ")
-"""The version, who sends to whom, and six numbers of the frame; see :func:`encode`."""
+PACKETS_MAX: Final = 1 << 13
+NOTES_MAX: Final = 1 << 10
+"""How many packets and notes a frame has: each takes far more in memory than the least in bytes."""
+_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIIIQQQHHIQ")
+"""The version, who sends to whom, and the numbers of the frame; see :func:`encode`."""
 UNKNOWN: Final = bytes(IDENTITY_BYTES)
 
 
 class Head:
     """Who sends a frame to whom, as far as the sender knows.
 
-    ``view`` is the number of the sender's view, ``stable`` that of its message up to which all
-    destinations have all of its messages.
+    ``view`` is the number of the view that packets and acknowledgements are of, ``stable`` the
+    sender's ticket up to which all destinations have its messages in that view. ``opening`` says
+    how often the sender's store was opened, ``mark`` is chosen at random each time; ``known`` and
+    ``known_mark`` are those of the receiver, as the sender knows them. The receiver has said before
+    that it has saved all packets below number ``low``.
     """
 
-    __slots__ = ("dest", "setup", "source", "stable", "view")
+    __slots__ = (
+        "dest",
+        "known",
+        "known_mark",
+        "low",
+        "mark",
+        "opening",
+        "setup",
+        "source",
+        "stable",
+        "view",
+    )
 
     def __init__(
-        self, setup: bytes, source: bytes, dest: bytes, view: int = 0, stable: int = 0
+        self,
+        setup: bytes,
+        source: bytes,
+        dest: bytes = b"",
+        view: int = 0,
+        opening: int = 1,
+        mark: int = 0,
+        known: int = 0,
+        known_mark: int = 0,
+        stable: int = 0,
+        low: int = 0,
     ) -> None:
         self.setup = setup
         self.source = source
         self.dest = dest
         self.view = view
+        self.opening = opening
+        self.mark = mark
+        self.known = known
+        self.known_mark = known_mark
         self.stable = stable
+        self.low = low
 
 
 class Frame:
@@ -76,7 +108,7 @@ def encode(
 ) -> bytes:
     """Return a frame as bytes."""
     behind = sorted(above)[:ABOVE_MAX] if above else []
-    count = len(packets)
+    count, notes = len(packets), notes[:NOTES_MAX]  # notes may be lost: they are said again
     first = packets[0][0] if count and packets[-1][0] - packets[0][0] == count - 1 else 0
     parts = [
         _HEAD.pack(
@@ -85,7 +117,12 @@ def encode(
             head.source,
             head.dest or UNKNOWN,
             head.view,
+            head.opening,
+            head.mark,
+            head.known,
+            head.known_mark,
             head.stable,
+            head.low,
             prefix,
             len(behind),
             len(notes),
@@ -114,23 +151,27 @@ def decode(data: bytes) -> Frame:
     if len(data) < _HEAD.size:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
         raise PeerError(msg)
-    version, setup, source, dest, view, stable, prefix, behind, noted, count, first = (
-        _HEAD.unpack_from(data)
-    )
+    version, setup, source, dest, *numbers = _HEAD.unpack_from(data)
     if version != VERSION:
         msg = (
             f"a frame has version {version}, expected {VERSION}; run the same version of antecede "
             "on both sides"
         )
         raise PeerError(msg)
-    head = Head(setup, source, b"" if dest == UNKNOWN else dest, view, stable)
+    view, opening, mark, known, known_mark, stable, low, *rest = numbers
+    prefix, behind, noted, count, first = rest
+    if count > PACKETS_MAX or noted > NOTES_MAX:
+        msg = f"a frame claims {count} packets and {noted} notes, which is too many"
+        raise PeerError(msg)
+    dest = b"" if dest == UNKNOWN else dest
+    head = Head(setup, source, dest, view, opening, mark, known, known_mark, stable, low)
     if not behind and not noted and (first or not count):
         return Frame(head, prefix, [], _packets(data, _HEAD.size, count, first, ()), [])
     fields = Fields(data, _HEAD.size)
-    above = fields.numbers() if behind else []
+    above = fields.numbers(ABOVE_MAX) if behind else []
     notes = [fields.bytes() for _ in range(noted)]
-    numbers = fields.numbers() if count and not first else []
-    packets = _packets(data, fields.position, count, first, numbers)
+    places = fields.numbers(count) if count and not first else []
+    packets = _packets(data, fields.position, count, first, places)
     return Frame(head, prefix, above, packets, notes)
 
 

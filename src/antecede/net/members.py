@@ -1,4 +1,4 @@
-"""What a node does so that its group can change: propose, vote, tell, ask, pass on copies.
+"""What a node does so that its group can change: propose, vote, tell, report, pass on copies.
 
 Everything here can be lost and said again. What must survive is in the machine; what others have to
 do is asked of them until they have answered.
@@ -7,190 +7,250 @@ do is asked of them until they have answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import logging
+import time
+from typing import Final, Protocol
 
-from antecede.errors import HoldFullError, PeerError, UnknownProcessError, UsageError
-from antecede.net import records
-from antecede.net.agreement import KINDS, Vote
-from antecede.net.changing import Changing
-from antecede.net.copies import copy_for
-from antecede.net.fields import Fields, put_names, put_number
-from antecede.net.flushes import Answer, Flush, Report, has_of
-from antecede.net.outgoing import Outgoing
-from antecede.net.peers import Peer
-from antecede.net.records import Input
-from antecede.net.saving import Batch, Saving
+from antecede.errors import AntecedeError, PeerError, UsageError
+from antecede.net import journal
+from antecede.net.fields import Fields, put_number
+from antecede.net.group.flush import (
+    ANSWER,
+    ANSWER_BYTES,
+    COPIES_MAX,
+    OVER,
+    PASSING,
+    REPORT,
+    UNSTABLE,
+    UNSTABLE_MAX,
+    Answer,
+    Flush,
+    Report,
+)
+from antecede.net.group.joining import REMOVED, WELCOME
+from antecede.net.group.paxos import DECIDED, KINDS, Vote, Voting
+from antecede.net.group.views import Ballot, Change, Wish, is_quorum
+from antecede.net.journal import Input
+from antecede.net.machine import Machine
+from antecede.net.peers import HELLO, Outgoing, Peer
+from antecede.net.settings import Limits
 from antecede.net.transports import Changeable
-from antecede.net.views import Change, is_quorum
-from antecede.net.voting import Voting
-from antecede.net.watch import LOG
 
-CHANGED, WELCOME, REMOVED, REPORT, ANSWER, FINISHED = b"CWXFND"
-"""The notes between nodes that are not votes."""
-ANSWER_BYTES: Final = 1 << 18
+LOG: Final = logging.getLogger("antecede.net")
 LEAVE_SECONDS: Final = 60.0
-"""For how long a process that was removed can still hear of it from us."""
+"""For how long frames of a process that was removed are still taken, so that it hears of it."""
+ANSWER_SECONDS: Final = 0.005
+"""How long a question for copies waits for others, so that many are answered once."""
+PATIENCE_TICKS: Final = 4
+"""After how many ticks it is logged who holds up a change."""
+
+
+class Host(Protocol):
+    """What members ask of the driver."""
+
+    @property
+    def is_inbox_full(self) -> bool:
+        """Whether deliveries that are not marked done have reached a limit."""
+
+    def changed(self, record: bytes) -> None:
+        """Note that the machine has taken an input that concerns the group."""
+
+    def tell(self, name: str, note: bytes | None) -> None:
+        """Send a note with the next batch; None: a frame, with whatever the peer has missed."""
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Count what a peer sent and could not be taken."""
+
+    def stop_as_removed(self) -> None:
+        """Stop, because the others have removed this process."""
 
 
 class Members:
-    """The volatile side of a group; :class:`antecede.net.groups.Group` is what survives."""
+    """The volatile side of a group; :class:`antecede.net.group.views.Group` is what survives."""
 
     def __init__(
         self,
-        machine: Changing,
+        machine: Machine,
         peers: dict[str, Peer],
-        saving: Saving,
         outgoing: Outgoing,
-        *,
-        is_full: Callable[[], bool],
+        limits: Limits,
+        host: Host,
     ) -> None:
         self.machine = machine
         self.peers = peers
-        self.saving = saving
         self.outgoing = outgoing
+        self.limits = limits
+        self.host = host
         self.loop = asyncio.get_running_loop()
-        self.waiters: list[tuple[Change, asyncio.Future[None]]] = []
-        self.told_removed = False
-        self._is_full = is_full
-        self.former: dict[str, Peer] = {}
-        """Processes that were removed a short while ago."""
-        process, group = machine.setup.process, machine.group
+        self.waiters: list[tuple[Wish, asyncio.Future[None]]] = []
         self.voting = Voting(
-            process, group, peers, enter=self._input, tell=self._tell, learn=self._learn
+            machine.setup.process,
+            machine.group,
+            peers,
+            promise=lambda ballot: self._ballot(journal.PROMISE, ballot, b""),
+            accept=lambda ballot, value: self._ballot(journal.ACCEPT, ballot, value),
+            tell=host.tell,
+            learn=self._learn,
+            may_vote=lambda: not self._unknown_to(),
         )
-        self._pause = saving.limits.resend_seconds
+        self._removers: set[str] = set()
+        """Who has said that this process was removed."""
+        self._former: dict[str, asyncio.TimerHandle] = {}
+        self._flush: Flush | None = None
+        self._told: Report | None = None
+        """The flush that was reported on last, and that report."""
+        self._pause = limits.resend_seconds
+        self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._shown: tuple[int, bool] | None = None
-        outgoing.view = machine.group.number
+        self._asked: dict[str, Report] = {}
+        """Who has asked for copies, and what it has."""
+        self._answering: asyncio.TimerHandle | None = None
         outgoing.notes_for = self.notes_for
 
     # What the node asks for.
 
-    def want(self, wish: Change) -> asyncio.Future[None]:
-        """Propose a change; the future is done when it has taken effect here."""
-        waiter: asyncio.Future[None] = self.loop.create_future()
-        self.waiters.append((wish, waiter))
-        if wish not in self.machine.group.wishes:
-            self._input(Input(records.WISH, data=wish.encoded()))
+    def want(self, wishes: list[Wish]) -> list[asyncio.Future[None]]:
+        """Propose changes; a future is done when its change has taken effect here."""
+        made = []
+        for wish in wishes:
+            waiter: asyncio.Future[None] = self.loop.create_future()
+            self.waiters.append((wish, waiter))
+            made.append(waiter)
+            if wish not in self.machine.group.wishes:
+                data = wish.address.encode()
+                self._input(Input(journal.WISH, wish.name, wish.joined, wish.is_join, data))
+        self._pause, self._ticks = self.limits.resend_seconds, 0
         self.voting.propose()
-        return waiter
+        return made
 
-    def unwant(self, wish: Change) -> None:
-        """Propose a change no more, unless others have accepted it already."""
-        self.waiters = [(other, waiter) for other, waiter in self.waiters if other != wish]
-        if wish in self.machine.group.wishes:
-            self._input(Input(records.UNWISH, data=wish.encoded()))
+    def unwant(self, wishes: list[Wish]) -> None:
+        """Propose changes no more, unless others have accepted them already."""
+        self.waiters = [(wish, waiter) for wish, waiter in self.waiters if wish not in wishes]
+        for wish in wishes:
+            if wish in self.machine.group.wishes:
+                self._input(Input(journal.UNWISH, wish.name))
+
+    def missing(self) -> list[str]:
+        """Return the members that a change waits for."""
+        flush = self.machine.flush
+        if flush is not None:
+            return flush.missing()
+        if self.voting.is_busy:
+            return self._unknown_to() or self.voting.missing()
+        return []
+
+    def _unknown_to(self) -> list[str]:
+        """Return the others that may not know our store, unless enough of them do: we may vote."""
+        others = [name for name in self.machine.group.names if name in self.peers]
+        if is_quorum(self.machine.known_by, others):
+            return []
+        return [name for name in others if name not in self.machine.known_by]
 
     # Batches.
 
-    def seal(self, batch: Batch) -> None:
-        """Add to a batch what others must hear now."""
-        group, flush = self.machine.group, self.machine.group.flush
-        batch.view, batch.stable = group.number, self.machine.stable
-        state = None if flush is None else (flush.view, flush.is_done)
-        if state != self._shown:
-            self._shown = state
-            if flush is not None:
-                for label in flush.cuts:
-                    self._report(flush, label, batch)
+    def seal(self) -> None:
+        """Say what others must hear now about a view that ends."""
+        flush, before, told = self.machine.flush, self._flush, self._told
+        if before is not None and before.stage == OVER:
+            for name in before.stayers:
+                if name in self.peers:
+                    over = Report(before.view, before.upto, OVER)
+                    self.host.tell(name, over.encoded())
+        self._flush = flush
+        if flush is None:
+            self._told = None
+            return
+        own = self.machine.report(flush)
+        if (
+            flush is not before
+            or told is None
+            or own.stage != told.stage
+            or (own != told and flush.is_level(self.machine.setup.process, own))
+        ):
+            self._told = own
+            self._report(flush, own)
 
-    def release(self, batch: Batch) -> None:
+    def release(self) -> None:
         """Take note that a batch is saved."""
-        self.outgoing.view, self.outgoing.stable = batch.view, batch.stable
         if self.waiters:
+            group = self.machine.group
             for wish, waiter in list(self.waiters):
-                if self._has_come_true(wish):
+                is_over = wish.is_join or self.machine.flush is None
+                if group.is_met(wish) and is_over:
                     self.waiters.remove((wish, waiter))
                     if not waiter.done():
                         waiter.set_result(None)
         self._set_timer()
 
-    def _has_come_true(self, wish: Change) -> bool:
-        group = self.machine.group
-        if not group.is_met(wish):
-            return False
-        flush = group.flush
-        return wish.is_add or flush is None or wish.label in flush.left
-
     def notes_for(self, peer: Peer) -> list[bytes]:
-        """Return what a peer has missed, as far as we know."""
+        """Return what a peer may have missed, as far as we know."""
         group = self.machine.group
-        notes = []
-        is_new = peer.channel.label in group.welcomes and peer.view < peer.channel.joined
-        if is_new and self._is_current(peer):
-            notes.append(bytes((WELCOME,)) + group.welcomes[peer.channel.label])
-        first = max(peer.view, peer.channel.joined)
-        return notes + [
-            bytes((CHANGED,)) + data
-            for number, data in group.changes.items()
-            if first < number <= self.outgoing.view and (peer.view >= 0 or notes)
-        ]
-
-    def _is_current(self, newcomer: Peer) -> bool:
-        """Tell whether a quorum has shown since our start that it knows of nothing newer.
-
-        A member that was away may have missed that the newcomer was removed again. It must not
-        welcome the process, which may have been started anew, as what it was.
-        """
-        views = {name: peer.view for name, peer in self.peers.items()}
-        if max(views.values()) > self.outgoing.view:
-            return False
-        heard = [self.machine.setup.process, *[name for name, view in views.items() if view >= 0]]
-        return is_quorum(
-            heard, [name for name in self.machine.group.members if name != newcomer.name]
-        )
+        if peer.name in group.newcomers:
+            return [bytes((WELCOME,)) + group.welcome().encoded()]
+        if group.decided and peer.view < group.number:
+            return [Vote(DECIDED, group.number, value=group.decided).encoded()]
+        return []
 
     # Frames.
 
-    def is_level(self, peer: Peer, view: int) -> bool:
-        """Take note of a peer's view; tell whether its packets can be taken in ours.
-
-        The peer has joined by then: it knows what a welcome says.
-        """
-        group, before = self.machine.group, peer.view
-        if view != before:
+    def seen(self, peer: Peer, view: int) -> None:
+        """Take note of the view of a peer's frame, which differs from the newest seen of it."""
+        machine, name = self.machine, peer.name
+        if view > peer.view:
             peer.view = view
-            group.welcomes.pop(peer.channel.label, None)
-            group.trim(min(other.view for other in self.peers.values()))
-        if view < group.number and self.notes_for(peer):
-            self._push(peer.name)
-        elif view > group.number and view != before:
-            self._push(peer.name)  # so that it hears how far we are
-        return view <= group.number
+            if view != machine.group.number:
+                self.host.tell(name, None)  # it hears what it has missed, or how far we are
+        elif view < machine.sides[0].number:
+            self.host.tell(name, Report(view, machine.group.number, OVER).encoded())
 
-    def stranger(self, name: str) -> bytes | None:
-        """Return a note for a process that was removed; None if there was none of that name."""
-        labels = [label for label, other in self.machine.group.past.items() if other == name]
-        if not labels:
-            return None
-        out = bytearray((REMOVED,))
-        put_names(out, labels)
-        return bytes(out)
+    def knows_us(self, peer: Peer) -> None:
+        """Take note that a peer knows our store."""
+        if peer.name not in self.machine.known_by:
+            self._input(Input(journal.KNOWN, peer.name))
 
     def answer_stranger(self, name: str) -> None:
-        """Tell a process that was removed that it was."""
-        note = self.stranger(name)
-        if note is not None:
-            self.outgoing.answer(name, note)
+        """Tell a process that is not a member that it is none."""
+        out = bytearray((REMOVED,))
+        put_number(out, self.machine.group.number)
+        self.outgoing.answer(name, bytes(out))
+
+    def told_removed(self, name: str, view: int) -> None:
+        """Take note that a member does not count us among its members, in a later view.
+
+        Nobody is believed alone, unless there is nobody else.
+        """
+        group = self.machine.group
+        others = [one for one in group.names if one != self.machine.setup.process]
+        if view > group.number and name in others:
+            if name not in self._removers:
+                self._removers.add(name)
+                for other in others:
+                    self.host.tell(other, None)  # what do they say?
+            if is_quorum(self._removers, others) and len(self._removers) >= min(2, len(others)):
+                self.host.stop_as_removed()
 
     def note(self, peer: Peer, data: bytes) -> None:
         """Take a note from a peer; raise PeerError for what is not one."""
         kind = data[0] if data else 0
         if kind in KINDS:
-            self.voting.take(peer.name, Vote.decoded(data))
-        elif kind == CHANGED:
-            if self.machine.check_learn(data[1:]):
-                self._learn(data[1:])
+            vote = Vote.decoded(data)
+            if vote.kind == DECIDED and vote.slot <= self.machine.group.number:
+                self.host.tell(peer.name, None)  # so that it hears how far we are
+            else:
+                self.voting.take(peer.name, vote)
+                self._set_timer()
         elif kind == REPORT:
             self._reported(peer, Report.decoded(data))
         elif kind == ANSWER:
             self._answered(peer, Answer.decoded(data))
-        elif kind == FINISHED:
-            view = Fields(data, 1).number()
-            self._input(Input(records.FINISHED, peer.channel.label, view))
+        elif kind == UNSTABLE:
+            fields = Fields(data, 1)
+            if (link := peer.links.get(fields.number())) is not None:
+                link.channel.settle_but(fields.number(), fields.numbers(UNSTABLE_MAX))
+        elif data == HELLO:
+            self.host.tell(peer.name, None)
         elif kind == REMOVED:
-            self.told_removed |= self.machine.label in Fields(data, 1).names()
+            self.told_removed(peer.name, Fields(data, 1).number())
         elif kind != WELCOME:
             msg = f"a note of kind {kind} is not known; run the same version of antecede everywhere"
             raise PeerError(msg)
@@ -199,109 +259,107 @@ class Members:
 
     def _learn(self, data: bytes) -> None:
         change = Change.decoded(data)
-        self._input(Input(records.LEARN, data=data))
-        self._pause = self.saving.limits.resend_seconds
-        self._change_peers(change)
+        self._input(Input(journal.LEARN, data=data))
+        self._pause, self._ticks = self.limits.resend_seconds, 0
+        transport = self.outgoing.transport
+        if not self.machine.group.is_removed and isinstance(transport, Changeable):
+            for name, address in change.joins:
+                if (timer := self._former.pop(name, None)) is not None:
+                    timer.cancel()
+                try:
+                    transport.join(name, address)
+                except UsageError as error:
+                    LOG.warning("%s: cannot reach %s: %s", self.machine.setup.process, name, error)
+            for name in change.leaves:
+                self._former[name] = self.loop.call_later(LEAVE_SECONDS, self._part, name)
+        if (tell := getattr(transport, "tell_view", None)) is not None:
+            tell(self.machine.group.number)
+        for name in change.leaves:
+            self.answer_stranger(name)
         for name in self.peers:
-            self._push(name)
+            self.host.tell(name, None)
         self.voting.decided()
 
-    def _change_peers(self, change: Change) -> None:
-        """Get to know a new member, or part from one that was removed."""
-        name, transport = change.name, self.outgoing.transport
-        if change.is_add:
-            self.peers[name] = Peer(
-                name,
-                self.machine.channels[name],
-                self.saving.limits,
-                notes_down=self.saving.store is not None,
-            )
-            self.former.pop(name, None)
-            if isinstance(transport, Changeable):
-                try:
-                    transport.join(name, change.address)
-                except UsageError as error:
-                    LOG.error("%s: cannot reach %s: %s", self.machine.setup.process, name, error)
-        elif (peer := self.peers.pop(name, None)) is not None:
-            if peer.timer is not None:
-                peer.timer.cancel()
-            peer.wake()
-            self.former[name] = peer
-            self.saving.part(name)
-            self.saving.batch.notes[name] = []
-            self.loop.call_later(LEAVE_SECONDS, self._part, name, peer)
+    def _part(self, name: str) -> None:
+        """Break the connection to a process that was removed."""
+        del self._former[name]
+        transport = self.outgoing.transport
+        if isinstance(transport, Changeable):
+            transport.leave(name)
 
-    def _part(self, name: str, peer: Peer) -> None:
-        """Break the connection to a process that was removed, unless it has come back."""
-        if self.former.get(name) is peer:
-            del self.former[name]
-            transport = self.outgoing.transport
-            if name not in self.peers and isinstance(transport, Changeable):
-                transport.leave(name)
+    # The end of a view.
 
-    # Flush.
-
-    def _report(self, flush: Flush, label: str, batch: Batch) -> None:
-        """Tell a survivor our cut, and what we have from those who were removed."""
-        found = self.machine.by_label.get(label)
-        if found is not None:
-            channels = [one for one in flush.removed.values() if one.label not in flush.left]
-            told = Report(flush.view, flush.cuts[label], flush.is_done, has_of(channels))
-            batch.notes.setdefault(found[0], []).append(told.encoded(REPORT))
+    def _report(self, flush: Flush, report: Report) -> None:
+        """Tell all who stay how far we are."""
+        for name in flush.stayers:
+            if name in self.peers:
+                self.host.tell(name, report.encoded())
 
     def _reported(self, peer: Peer, report: Report) -> None:
-        flush, label = self.machine.group.flush, peer.channel.label
-        is_over = flush is None and report.view <= self.machine.group.number
-        if report.is_done and (is_over or (flush and flush.is_done and flush.view == report.view)):
-            out = bytearray((FINISHED,))
-            put_number(out, report.view)
-            self._tell(peer.name, bytes(out))
-        if flush is None:
+        machine, name = self.machine, peer.name
+        if report.view < machine.sides[0].number:
+            if report.stage != OVER:
+                over = Report(report.view, machine.group.number, OVER)
+                self.host.tell(name, over.encoded())
             return
-        if flush.view != report.view or label not in flush.cuts:
+        flush = machine.flush
+        if flush is None or flush.view != report.view or name not in flush.stayers:
             return
-        if label not in flush.reports:
-            self._input(Input(records.REPORT, label, report.view, report.cut))
-        if not report.is_done:
-            self._tell(peer.name, self._answer(flush, report, label).encoded(ANSWER))
-        elif label not in flush.finished:
-            self._input(Input(records.FINISHED, label, report.view))
+        if report.upto == flush.upto and report.stage == PASSING:
+            self._asked[name] = report
+            if self._answering is None:
+                self._answering = self.loop.call_later(ANSWER_SECONDS, self._answer_all)
+        if flush.takes(name, report):
+            self._input(Input(journal.REPORT, name, data=report.encoded()))
 
-    def _answer(self, flush: Flush, report: Report, dest: str) -> Answer:
-        """Return copies that a survivor lacks, as many as fit into a frame."""
-        answer, size = Answer(report.view, is_whole=True, copies=[]), 0
-        for label, (prefix, above) in report.has.items():
-            channel = flush.removed.get(label)
-            for parcel in () if channel is None else channel.kept.values():
-                made = copy_for(self.machine.codec, parcel, dest)
-                if made is None or made[0] <= prefix or made[0] in above:
-                    continue
-                if size and size + len(made[1]) > ANSWER_BYTES:
-                    answer.is_whole = False
-                    return answer
-                answer.copies.append((label, *made))
-                size += len(made[1])
+    def _answer_all(self) -> None:
+        """Pass on copies to those who have asked; then rest, for whoever asks all the time."""
+        begin, flush = time.perf_counter(), self.machine.flush
+        for name, report in self._asked.items():
+            if flush is not None and (report.view, report.upto) == (flush.view, flush.upto):
+                self.host.tell(name, self._answer(flush, report, name).encoded())
+        self._asked.clear()
+        pause = ANSWER_SECONDS + 10 * (time.perf_counter() - begin)
+        self._answering = self.loop.call_later(pause, self._rested)
+
+    def _rested(self) -> None:
+        self._answering = None
+        if self._asked and not self.outgoing.is_stopped:
+            self._answer_all()
+
+    def _answer(self, flush: Flush, report: Report, name: str) -> Answer:
+        """Return copies that a member lacks, as many as fit into a frame."""
+        answer, size = Answer(flush.view, flush.upto, is_whole=True, copies=[]), 0
+        for copy in self.machine.copies_for(name, report.has):
+            if len(answer.copies) == COPIES_MAX or (size and size + len(copy[2]) > ANSWER_BYTES):
+                answer.is_whole = False
+                break
+            answer.copies.append(copy)
+            size += len(copy[2])
         return answer
 
     def _answered(self, peer: Peer, answer: Answer) -> None:
-        flush, label = self.machine.group.flush, peer.channel.label
-        if flush is None or flush.is_done or flush.view != answer.view or label not in flush.cuts:
+        flush = self.machine.flush
+        if (
+            flush is None
+            or flush.stage != PASSING
+            or (flush.view, flush.upto) != (answer.view, answer.upto)
+            or peer.name not in flush.stayers
+        ):
             return
         for name, n, parcel in answer.copies:
-            given = Input(records.RELAY, name, n, 0, parcel)
-            if not self.machine.check_relay(given):
+            if not self.machine.check_relay(name, n):
                 continue
-            if self._is_full():
+            if self.host.is_inbox_full:
                 return  # the next tick asks again
             try:
-                self._input(given)
-            except (HoldFullError, UnknownProcessError):
-                return
+                self._input(Input(journal.RELAY, name, n, 0, parcel))
+            except AntecedeError as error:
+                self.host.refuse(peer.name, str(error))
         if answer.is_whole:
-            self._input(Input(records.ANSWERED, label, answer.view))
+            self._input(Input(journal.ANSWERED, peer.name, answer.upto))
         else:
-            self._report(flush, label, self.saving.batch)
-            self.saving.schedule()
+            self.host.tell(peer.name, self.machine.report(flush).encoded())
 
     # What is asked again.
 
@@ -311,27 +369,25 @@ class Members:
 
     def stop(self) -> None:
         """Do nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._answering, *self._former.values()):
+            if timer is not None:
+                timer.cancel()
         for _, waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _is_busy(self) -> bool:
-        group = self.machine.group
-        return bool(
-            group.value
-            or group.wishes
-            or (group.flush is not None and (group.flush.lagging() or group.flush.missing()))
-            or (group.number and self._behind())
-        )
-
     def _behind(self) -> list[str]:
         """Return the peers that may have missed a change, or have seen one that we have not."""
-        return [name for name, peer in self.peers.items() if peer.view != self.outgoing.view]
+        number = self.machine.group.number
+        return [
+            name
+            for name, peer in self.peers.items()
+            if self._removers or peer.view > number or (number and peer.view < number)
+        ]
 
     def _set_timer(self) -> None:
-        if self._timer is None and not self.outgoing.is_stopped and self._is_busy():
+        is_busy = self.voting.is_busy or self.machine.flush is not None or self._behind()
+        if self._timer is None and not self.outgoing.is_stopped and is_busy:
             pause = self._pause * self.outgoing.chance.uniform(1, 1.5)
             self._timer = self.loop.call_later(pause, self._tick)
 
@@ -339,30 +395,27 @@ class Members:
         self._timer = None
         if self.outgoing.is_stopped or self.machine.group.is_removed:
             return
-        self._pause = min(2 * self._pause, self.saving.limits.resend_seconds_max)
+        self._pause = min(2 * self._pause, self.limits.resend_seconds_max)
+        self._ticks += 1
         self.voting.try_again()
-        flush = self.machine.group.flush
-        if flush is not None:
-            for label in dict.fromkeys((*flush.missing(), *flush.lagging())):
-                self._report(flush, label, self.saving.batch)
-            self.saving.schedule()
-        for name in self._behind():
-            self._push(name)
+        if (flush := self.machine.flush) is not None:
+            self._report(flush, self.machine.report(flush))
+        for name in (*self._behind(), *self._unknown_to()):
+            self.host.tell(name, None)
+        if self._ticks == PATIENCE_TICKS and (missing := self.missing()):
+            LOG.warning(
+                "%s: a change of the members waits for %s",
+                self.machine.setup.process,
+                ", ".join(missing),
+            )
         self._set_timer()
 
     # Ways out.
 
+    def _ballot(self, kind: int, ballot: Ballot, value: bytes) -> None:
+        slot = self.machine.group.number + 1
+        self._input(Input(kind, ballot.proposer, slot, ballot.round, value))
+
     def _input(self, given: Input) -> None:
         self.machine.change(given)
-        if self.saving.store is not None:
-            self.saving.batch.records.append(records.change_record(given))
-        self.saving.schedule()
-
-    def _tell(self, name: str, note: bytes) -> None:
-        self.saving.batch.notes.setdefault(name, []).append(note)
-        self.saving.schedule()
-
-    def _push(self, name: str) -> None:
-        """Send a frame soon, with whatever the peer has missed."""
-        self.saving.batch.notes.setdefault(name, [])
-        self.saving.schedule()
+        self.host.changed(journal.change_record(given))

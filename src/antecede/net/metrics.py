@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from antecede.errors import UsageError
-from antecede.net.addresses import parsed
-from antecede.net.engine import Engine
-from antecede.net.stores import Store
+from antecede.errors import AntecedeError, UsageError
+from antecede.net.driver import Driver
+from antecede.net.group.views import is_quorum
+from antecede.net.journal import Store
+from antecede.net.transports.addresses import parsed
 
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_SECONDS_MAX: Final = 5.0
@@ -21,11 +22,11 @@ _LINE: Final = re.compile(
 )
 
 
-def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | None) -> str:
+def metrics_text(driver: Driver, transport: Mapping[str, int], store: Store | None) -> str:
     """Return the figures of a node."""
-    process = engine.machine.setup.process
+    process = driver.machine.setup.process
     lines: list[str] = []
-    for name, kind, help_text, values in _figures(engine, transport, store):
+    for name, kind, help_text, values in _figures(driver, transport, store):
         lines += [f"# HELP antecede_{name} {help_text}", f"# TYPE antecede_{name} {kind}"]
         for peer, value in values.items():
             labels = {"process": process} | ({"peer": peer} if peer else {})
@@ -37,8 +38,8 @@ def metrics_text(engine: Engine, transport: Mapping[str, int], store: Store | No
 Figure = tuple[str, str, str, Mapping[str, float]]
 
 
-def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
-    counts, machine = engine.counts, engine.machine
+def _figures(driver: Driver, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
+    counts, machine = driver.counts, driver.machine
 
     def counter(name: str, help_text: str, value: float) -> Figure:
         return f"{name}_total", "counter", help_text, {"": value}
@@ -46,32 +47,34 @@ def _figures(engine: Engine, transport: Mapping[str, int], store: Store | None) 
     def gauge(name: str, help_text: str, value: float) -> Figure:
         return name, "gauge", help_text, {"": value}
 
-    yield counter("sent", "Messages sent by the application.", engine.sent)
+    yield counter("sent", "Messages sent by the application.", driver.sent_count)
     yield counter("delivered", "Messages delivered.", counts["delivered"])
-    yield counter("done", "Deliveries marked done.", engine.done_count)
+    yield counter("done", "Deliveries marked done.", driver.done_count)
     yield counter("control_bytes", "Bytes of packets without payloads.", counts["control_bytes"])
     yield counter("packet_bytes", "Bytes of packets.", counts["packet_bytes"])
-    yield counter("frames", "Frames given to the transport.", engine.outgoing.frames)
-    yield counter("resent", "Packets sent again.", engine.outgoing.resent)
+    yield counter("frames", "Frames given to the transport.", driver.outgoing.frames)
+    yield counter("resent", "Packets sent again.", driver.outgoing.resent)
     yield counter("duplicates", "Packets that arrived again.", counts["duplicates"])
     yield counter("refused", "Packets or frames turned away.", counts["refused"])
-    yield counter("commits", "Transactions of the store.", engine.saving.commits)
+    yield counter("commits", "Transactions of the store.", driver.saving.commits)
     group = machine.group
     yield gauge("view", "How often the members have changed.", group.number)
-    is_flushing = group.flush is not None and not group.flush.is_done
-    yield gauge("removing", "1 while a removal waits for others.", is_flushing)
-    yield gauge("held", "Messages that wait for their causes.", machine.endpoint.held)
-    yield gauge("held_seconds", "Age of the oldest held message.", engine.watch.oldest())
+    is_ending = machine.flush is not None
+    yield gauge("changing", "1 while a view waits for its end.", is_ending)
+    held = machine.sides[0].endpoint.held
+    yield gauge("held", "Messages that wait for their causes.", held)
+    yield gauge("held_seconds", "Age of the oldest held message.", driver.watch.oldest())
     yield gauge("inbox", "Deliveries not marked done.", len(machine.inbox))
     yield gauge("inbox_bytes", "Their payloads.", machine.inbox_bytes)
     if store is not None:
         yield gauge("store_bytes", "Size of the store.", store.size())
     for name, value in transport.items():
         yield counter(name, "Counted by the transport.", value)
-    peers = engine.peers.values()
-    outbox = {peer.name: len(peer.channel.outbox) for peer in peers}
+    outbox, size = dict.fromkeys(driver.peers, 0), dict.fromkeys(driver.peers, 0)
+    for link in driver.links.values():
+        outbox[link.name] += len(link.channel.outbox)
+        size[link.name] += link.channel.outbox_bytes
     yield "outbox", "gauge", "Packets that the peer has not acknowledged.", outbox
-    size = {peer.name: peer.channel.outbox_bytes for peer in peers}
     yield "outbox_bytes", "gauge", "Their bytes.", size
 
 
@@ -79,15 +82,28 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-class MetricsServer:
-    """Answers every HTTP request with the metrics."""
+def why_not_ready(driver: Driver) -> str:
+    """Return why a node cannot do its work, or nothing: most members must have been heard of."""
+    names, me = driver.machine.group.names, driver.machine.setup.process
+    missing = [
+        name
+        for name in names
+        if name != me and (name not in driver.peers or driver.peers[name].view < 0)
+    ]
+    if is_quorum([name for name in names if name not in missing], names):
+        return ""
+    return f"waits for {', '.join(missing)}"
 
-    def __init__(self, address: str, text: Callable[[], str]) -> None:
+
+class MetricsServer:
+    """Answers HTTP requests: ``/healthz``, ``/readyz``, and all others with the metrics.
+
+    ``pages`` has what makes each page, by path; an error says why there is none at the moment.
+    """
+
+    def __init__(self, address: str, pages: Mapping[str, Callable[[], str]]) -> None:
         self.address = parsed(address)
-        if not self.address.is_loopback:
-            msg = f"metrics={address!r} is not a loopback address; use 127.0.0.1:PORT"
-            raise UsageError(msg)
-        self._text = text
+        self._pages = pages
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -120,10 +136,15 @@ class MetricsServer:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                await reader.readuntil(b"\r\n\r\n")
-                body = self._text().encode()
+                request = await reader.readuntil(b"\r\n\r\n")
+                path = request.partition(b" ")[2].partition(b" ")[0].decode(errors="replace")
+                try:
+                    status, body = "200 OK", self._pages.get(path, self._pages[""])().encode()
+                except AntecedeError as error:
+                    status, body = "503 Service Unavailable", f"{error}\n".encode()
                 head = (
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                    f"HTTP/1.1 {status}\r\n"
+                    "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
                 )
                 writer.write(head.encode() + body)

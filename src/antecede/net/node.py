@@ -7,32 +7,29 @@ import os
 import random
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from antecede.core.messages import MessageId
-from antecede.core.registry import PROTOCOLS
-from antecede.errors import NodeClosedError, UsageError
-from antecede.eventlog import EventLog
-from antecede.net.carriers import transport_for
-from antecede.net.changing import Changing
-from antecede.net.deliveries import Delivery
-from antecede.net.engine import Engine
+from antecede.endpoint.messages import MessageId
+from antecede.endpoint.registry import view_of
+from antecede.endpoint.view import View
+from antecede.errors import NodeClosedError, StoreError, UsageError, shown
+from antecede.events import EventLog
+from antecede.net.driver import LOG, Driver, Waiting, write_events
 from antecede.net.frames import IDENTITY_BYTES
-from antecede.net.limits import Limits
-from antecede.net.lobby import Lobby
-from antecede.net.metrics import MetricsServer, metrics_text
-from antecede.net.nats_names import PAYLOAD_BYTES
-from antecede.net.outcomes import write_events
-from antecede.net.records import Logged
-from antecede.net.sending import send_now
-from antecede.net.setups import Setup
-from antecede.net.stores import SqliteStore, Store
-from antecede.net.tls import Tls
+from antecede.net.group.joining import Lobby
+from antecede.net.group.views import Wish
+from antecede.net.journal import Logged, SqliteStore, Store
+from antecede.net.machine import VIEW_STEP, Delivery, Machine
+from antecede.net.metrics import MetricsServer, metrics_text, why_not_ready
+from antecede.net.settings import Limits, Setup
 from antecede.net.transports import Changeable, Transport
-from antecede.net.watch import LOG, Waiting
+from antecede.net.transports.nats_names import PAYLOAD_BYTES
+from antecede.net.transports.tcp import TcpTransport
+from antecede.net.transports.tls import Tls
 
 
 class Node:
@@ -75,7 +72,8 @@ class Node:
     events
         A file to which sends and deliveries are logged, for ``antecede audit``.
     metrics
-        An address on which to serve metrics in the text format of Prometheus.
+        An address on which to serve metrics in the text format of Prometheus, and ``/healthz`` and
+        ``/readyz``. Anyone who reaches it can read them.
     limits
         See :class:`Limits`.
     seed
@@ -113,10 +111,9 @@ class Node:
             if seed is None
             else self._chance.randbytes(IDENTITY_BYTES)
         )
-        Changing(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        Machine(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        self.limits.check(self.setup.options)
         self._joining = joining
-        if joining:
-            self._check_dynamic()
         self._store: Store | None = (
             SqliteStore(Path(store)) if isinstance(store, (str, os.PathLike)) else store
         )
@@ -129,11 +126,13 @@ class Node:
             allow_plaintext=allow_plaintext,
             payload_bytes=self.limits.payload_bytes,
             chance=self._chance,
+            joining=joining,
+            view=view_of(protocol, members, **self.setup.own_options),
         )
         self._events = None if events is None else Path(events)
         self._metrics = metrics
         self._metrics_server: MetricsServer | None = None
-        self._engine: Engine | None = None
+        self._driver: Driver | None = None
         self._is_used = False
         self._is_started = False
         self._addresses = addresses
@@ -147,74 +146,82 @@ class Node:
     @property
     def members(self) -> tuple[str, ...]:
         """All processes, this one included, in the order in which they joined."""
-        return self.setup.members if self._engine is None else self._engine.machine.group.names
+        return self.setup.members if self._driver is None else self._driver.machine.group.names
 
     @property
     def view(self) -> int:
         """How often the members have changed, as far as this node knows."""
         return self._opened(is_ending=True).machine.group.number
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The members that a change waits for; while one of them is down it cannot go on."""
+        return tuple(self._opened(is_ending=True).members.missing())
+
     async def add(self, process: str, address: str = "") -> None:
         """Add a process to the group; return when the members have agreed.
 
-        Start the process with ``joining=True``, before or after. A majority of the members must be
-        up. Cancelled while it waits, the change may happen or not.
+        Start the process with ``joining=True``, before or after. All members must be up, for a
+        moment: :attr:`missing` names those that are not. Sends go on meanwhile. Cancelled while it
+        waits, the change may happen or not.
         """
-        engine = self._opened()
-        self._check_dynamic()
-        if not isinstance(process, str) or not process:
-            msg = f"process {process!r} is not a name; expected a string that is not empty"
-            raise UsageError(msg)
-        if process in engine.machine.group.members:
-            msg = f"process {process!r} is a member already; remove it before you add it again"
-            raise UsageError(msg)
-        self._check_transport(address)
-        await self._change(engine, is_add=True, process=process, address=address)
+        await self.change(add={process: address})
 
-    async def remove(self, process: str) -> None:
-        """Remove a process for good; return when that has taken effect here.
+    async def remove(self, *processes: str) -> None:
+        """Remove processes for good; return when that has taken effect here.
 
-        A majority of the members must agree. Then the members that remain pass on to each other
-        what they have from the process and others lack. So this waits for members that are down.
-        To take the process in again, start it with an empty store and add it.
+        All members that stay must be up, and a majority of all must agree. Then those who stay pass
+        on to each other what they have from the removed and others lack. To take a process in
+        again, start it with an empty store and add it.
         """
-        engine = self._opened()
-        self._check_dynamic()
-        if process == self.process:
-            msg = f"process {process!r} cannot remove itself; let another member remove it"
-            raise UsageError(msg)
-        if process not in engine.machine.group.members:
-            msg = f"process {process!r} is not a member; the members are {', '.join(self.members)}"
-            raise UsageError(msg)
-        self._check_transport(None)
-        await self._change(engine, is_add=False, process=process)
+        await self.change(remove=processes)
 
-    async def _change(
-        self, engine: Engine, *, is_add: bool, process: str, address: str = ""
+    async def change(
+        self, *, add: Mapping[str, str] | None = None, remove: Iterable[str] = ()
     ) -> None:
-        wish = engine.machine.group.wish(is_add=is_add, name=process, address=address)
-        waiter = engine.members.want(wish)
+        """Add processes (with their addresses) and remove others, all at once."""
+        driver = self._opened()
+        group, joins = driver.machine.group, dict(add or {})
+        leaves = (remove,) if isinstance(remove, str) else tuple(remove)
+        wishes = []
+        for name, address in joins.items():
+            if not isinstance(name, str) or not name:
+                msg = f"process {shown(name)} is not a name; expected a string that is not empty"
+                raise UsageError(msg)
+            if name in group.members:
+                msg = f"process {name!r} is a member already; remove it before you add it again"
+                raise UsageError(msg)
+            self._check_transport(address)
+            wishes.append(Wish(is_join=True, name=name, address=address))
+        for name in leaves:
+            if name == self.process:
+                msg = f"process {name!r} cannot remove itself; let another member remove it"
+                raise UsageError(msg)
+            if name not in group.members:
+                members = ", ".join(self.members)
+                msg = f"process {shown(name)} is not a member; the members are {members}"
+                raise UsageError(msg)
+            self._check_transport(None)
+            wishes.append(Wish(is_join=False, name=name, joined=group.members[name].joined))
+        if not wishes:
+            return
+        fault = group.fault_of(group.change_of(wishes))
+        if fault:
+            msg = f"the members cannot change so: {fault}"
+            raise UsageError(msg)
+        waiters = driver.members.want(wishes)
         try:
-            await waiter
+            for waiter in waiters:
+                await waiter
         except asyncio.CancelledError:
-            if engine.failure is None and not engine.is_closed:
-                engine.members.unwant(wish)
+            if driver.failure is None and not driver.is_closed:
+                driver.members.unwant(wishes)
             raise
-        engine.check()
+        driver.check()
 
     def _check_transport(self, address: str | None) -> None:
         if isinstance(self._transport, Changeable):
             self._transport.check(address)
-
-    def _check_dynamic(self) -> None:
-        info = PROTOCOLS[self.setup.protocol]
-        if not info.dynamic:
-            others = ", ".join(name for name, other in PROTOCOLS.items() if other.dynamic)
-            msg = (
-                f"under {info.name} processes cannot join or leave ({info.fixed_because}); "
-                f"choose one of {others}"
-            )
-            raise UsageError(msg)
 
     async def send(
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
@@ -225,43 +232,72 @@ class Node:
         or later. It waits while a destination's outbox is full. Cancelled while it waits, the
         message may be sent or not.
         """
-        engine = self._engine or self._opened()
+        driver = self._driver or self._opened()
         names = dests if isinstance(dests, str) else tuple(dests)
-        while not isinstance(sent := send_now(engine, names, payload, after), MessageId):
+        while not isinstance(sent := driver.send(names, payload, after), MessageId):
             await sent
-        if engine.is_durable:
-            await engine.saving.saved()
+        if driver.is_durable:
+            await driver.saving.saved()
         return sent
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Delivery:
-        engine = self._engine or self._opened(is_ending=True)
-        ready = engine.ready
+        driver = self._driver or self._opened(is_ending=True)
+        ready = driver.ready
         while not ready:
-            if engine.failure is not None:
-                engine.check()
-            if engine.is_closed:
+            if driver.failure is not None:
+                driver.check()
+            if driver.is_closed:
                 raise StopAsyncIteration
-            await engine.next_delivery()
+            await driver.next_delivery()
         return ready.popleft()
 
     async def flush(self) -> None:
         """Wait until all peers have acknowledged everything that was sent to them."""
-        engine = self._opened()
-        while engine.unacknowledged():
-            await engine.next_input()
-            engine.check()
+        driver = self._opened()
+        driver.check_stale(driver.peers)
+        while driver.unacknowledged():
+            await driver.next_input()
+            driver.check()
+            driver.check_stale(driver.peers)
 
     def waiting(self) -> list[Waiting]:
         """Return the messages that arrived and are held: for how long, and what for."""
         return self._opened(is_ending=True).watch.waiting()
 
+    async def skip(self, process: str, upto: int) -> None:
+        """Declare that messages of ``process`` up to this number will never arrive here.
+
+        Numbers are those of :meth:`waiting`. What waits only for them is delivered, with them in
+        ``Delivery.unmet``; if they arrive after all they are refused.
+        """
+        driver = self._opened()
+        number = driver.machine.sides[0].number
+        if type(upto) is not int or not number * VIEW_STEP < upto < (number + 1) * VIEW_STEP:
+            msg = f"upto={shown(upto)} is not a number of waiting(): nothing waits for that"
+            raise UsageError(msg)
+        await driver.skip(process, upto - number * VIEW_STEP)
+
     def metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        engine = self._opened(is_ending=True)
-        return metrics_text(engine, self._transport.counters(), self._store)
+        driver = self._opened(is_ending=True)
+        return metrics_text(driver, self._transport.counters(), self._store)
+
+    def _health(self) -> str:
+        if self._driver is not None:
+            self._driver.check()
+        return "ok\n"
+
+    def _readiness(self) -> str:
+        driver, reason = self._driver, "the node is not open yet"
+        if driver is not None:
+            driver.check()
+            reason = why_not_ready(driver)
+        if reason:
+            raise NodeClosedError(reason)
+        return "ok\n"
 
     async def __aenter__(self) -> Self:
         if self._is_used:
@@ -271,10 +307,14 @@ class Node:
         events: EventLog | None = None
         lobby = Lobby(self.setup, self._identity)
         try:
+            if self._metrics is not None:
+                pages = {"": self.metrics, "/healthz": self._health, "/readyz": self._readiness}
+                self._metrics_server = MetricsServer(self._metrics, pages)
+                await self._metrics_server.start()
             machine, logged = await self._machine(lobby)
             if self._events is not None:
-                events = EventLog(self._events, process=machine.label)
-            engine = self._engine = Engine(
+                events = EventLog(self._events, process=self.process)
+            driver = self._driver = Driver(
                 machine,
                 self._transport,
                 self._store,
@@ -283,15 +323,12 @@ class Node:
                 events=events,
             )
             write_events(events, logged)
-            await engine.saving.checkpoint()
+            await driver.saving.checkpoint()
             self._get_to_know(machine)
             if not self._is_started:
                 await self._transport.start(lobby)
-            lobby.open(engine)
-            engine.members.start()
-            if self._metrics is not None:
-                self._metrics_server = MetricsServer(self._metrics, self.metrics)
-                await self._metrics_server.start()
+            lobby.open(driver)
+            driver.members.start()
         except BaseException:
             await self._close_all(events)
             raise
@@ -303,30 +340,43 @@ class Node:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        engine = self._opened(is_ending=True)
+        driver = self._opened(is_ending=True)
         try:
-            if error is None and engine.failure is None:
-                await self._linger(engine)
-            await engine.close()
+            if error is None and driver.failure is None:
+                await self._linger(driver)
+            await driver.close()
+            if driver.machine.is_stale:
+                await driver.saving.checkpoint()
         finally:
-            await self._close_all(engine.events)
-        if error is None and engine.failure is not None:
-            raise engine.failure
+            await self._close_all(driver.events)
+        if error is None and driver.failure is not None:
+            raise driver.failure
 
-    async def _machine(self, lobby: Lobby) -> tuple[Changing, list[Logged]]:
+    async def _machine(self, lobby: Lobby) -> tuple[Machine, list[Logged]]:
         if self._store is not None:
             saved = await self._store.open()
+            if saved.checkpoint is None and saved.journal:
+                msg = (
+                    "the store has a journal without a checkpoint: it is damaged; remove "
+                    f"{self.process!r} from the group and add it again with an empty store"
+                )
+                raise StoreError(msg)
             if saved.checkpoint is not None:
-                return Changing.restored(self.setup, saved.checkpoint, saved.journal)
+                machine, logged = Machine.restored(self.setup, saved.checkpoint, saved.journal)
+                machine.opening += 1
+                return machine, logged
         if not self._joining:
-            return Changing(self.setup, self._identity), []
+            return Machine(self.setup, self._identity), []
         self._is_started = True
         await self._transport.start(lobby)
-        return Changing(self.setup, self._identity, await lobby.welcome), []
+        return Machine(self.setup, self._identity, await lobby.welcome), []
 
-    def _get_to_know(self, machine: Changing) -> None:
+    def _get_to_know(self, machine: Machine) -> None:
         """Let the transport reach the members as they are now, not as they once were."""
         machine.group.locate({**self._addresses, self.process: self._listen or ""})
+        if isinstance(self._transport, TcpTransport):
+            self._transport.joined()
+            self._transport.tell_view(machine.group.number)
         if not isinstance(self._transport, Changeable) or not machine.group.number:
             return
         members = machine.group.members
@@ -340,9 +390,9 @@ class Node:
                 except UsageError as error:
                     LOG.warning("%s: cannot reach %s yet: %s", self.process, name, error)
 
-    async def _linger(self, engine: Engine) -> None:
+    async def _linger(self, driver: Driver) -> None:
         """Give messages that are only in memory a little time to reach their peers."""
-        if engine.is_durable:
+        if driver.is_durable:
             return
         try:
             async with asyncio.timeout(self.limits.linger_seconds):
@@ -352,24 +402,75 @@ class Node:
                 "%s: gave up on %d packets that peers have not acknowledged; they were in memory "
                 "only and are lost",
                 self.process,
-                engine.unacknowledged(),
+                driver.unacknowledged(),
             )
         except NodeClosedError:
             return
 
     async def _close_all(self, events: EventLog | None) -> None:
-        if self._metrics_server is not None:
-            await self._metrics_server.close()
-        await self._transport.close()
-        if self._store is not None:
-            await self._store.close()
-        if events is not None:
-            events.close()
+        """Close everything, also what comes after something that fails or is cancelled."""
+        async with AsyncExitStack() as stack:
+            if events is not None:
+                stack.callback(events.close)
+            if self._store is not None:
+                stack.push_async_callback(self._store.close)
+            stack.push_async_callback(self._transport.close)
+            if self._metrics_server is not None:
+                stack.push_async_callback(self._metrics_server.close)
 
-    def _opened(self, *, is_ending: bool = False) -> Engine:
-        if self._engine is None:
+    def _opened(self, *, is_ending: bool = False) -> Driver:
+        if self._driver is None:
             msg = f"the node {self.process!r} is not open; use it in: async with Node(...) as node"
             raise UsageError(msg)
         if not is_ending:
-            self._engine.check()
-        return self._engine
+            self._driver.check()
+        return self._driver
+
+
+def transport_for(
+    process: str,
+    given: Transport | str | None,
+    *,
+    listen: str | None,
+    peers: Mapping[str, str],
+    tls: Tls | None,
+    allow_plaintext: bool,
+    payload_bytes: int,
+    chance: random.Random,
+    joining: bool,
+    view: View,
+) -> Transport:
+    """Return the transport that the arguments of a node ask for: TCP, NATS, or one's own."""
+    if given is not None and not isinstance(given, str):
+        return given
+    if given is None:
+        return TcpTransport(
+            process,
+            listen=listen,
+            peers=peers,
+            tls=tls,
+            allow_plaintext=allow_plaintext,
+            chance=chance,
+            joining=joining,
+        )
+    if listen is not None:
+        msg = f"listen={listen!r} is for TCP; with transport={given!r} leave it out"
+        raise UsageError(msg)
+    try:
+        from antecede.net.transports.nats import NatsTransport
+    except ModuleNotFoundError as error:
+        msg = (
+            f"a node over NATS needs {error.name}, which is not installed; "
+            "run: pip install 'antecede[nats]'"
+        )
+        raise UsageError(msg) from error
+    return NatsTransport(
+        process,
+        given,
+        peers=peers,
+        tls=tls,
+        allow_plaintext=allow_plaintext,
+        payload_bytes=payload_bytes,
+        chance=chance,
+        view=view,
+    )

@@ -1,23 +1,31 @@
-"""One peer as a node sees it: when to resend, what to acknowledge, what waits for room."""
+"""Peers as a node sees them, and what leaves for them: frames, until packets are acknowledged."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from typing import Final
 
-from antecede.net.channels import Channel
-from antecede.net.limits import Limits
-from antecede.net.machine import Machine
+from antecede.net import frames
+from antecede.net.machine import TOLD_BYTES, TOLD_TICKETS, Channel, Machine, Met, Side
+from antecede.net.parcels import NEXT
+from antecede.net.settings import Limits
+from antecede.net.transports import Transport
 
-if TYPE_CHECKING:
-    import asyncio
-
-RESEND_PACKETS: int = 64
-"""How many of the oldest packets are sent again at a time; an answer sets off the next ones."""
-GAP_MAX: int = 1 << 16
+RESEND_PACKETS: Final = 64
+"""How many of the oldest packets are sent again at a time, if they fit into a frame."""
+GAP_MAX: Final = 1 << 16
 """How far ahead of its first missing packet a peer may be."""
+FRAME_BYTES: Final = 1 << 18
+"""Packets are packed into frames of about this size."""
+ACKNOWLEDGE_SECONDS: Final = 0.003
+"""For how long an acknowledgement waits for packets to travel with, and at most twice that."""
+UNMET: Final = Met()
+HELLO: Final = b"H"
+"""A note that asks for a frame."""
 
 
 def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
@@ -29,28 +37,54 @@ def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
 
 
 class Peer:
+    """What is known of another process in this run."""
+
+    def __init__(self, name: str, shown: Met = UNMET) -> None:
+        self.name = name
+        self.shown = shown
+        """Its store as it has shown it, as far as that is saved."""
+        self.view = -1
+        """The newest view of which it has sent a frame; -1 before that."""
+        self.knows_us = False
+        """Whether it has shown that it knows our store as it was opened now."""
+        self.links: dict[int, Link] = {}
+        """By view, the newest last."""
+
+    @property
+    def newest(self) -> Link:
+        """The link in the newest view."""
+        return next(reversed(self.links.values()))
+
+
+class Link:
     """The volatile side of a channel; the part that must survive is in the machine."""
 
     def __init__(
-        self, name: str, channel: Channel, limits: Limits, *, notes_down: bool = True
+        self, peer: Peer, side: Side, channel: Channel, limits: Limits, *, notes_down: bool = True
     ) -> None:
-        self.name = name
+        self.peer = peer
+        self.name = peer.name
+        self.side = side
         self.channel = channel
         self.limits = limits
-        self.released = max(channel.outbox, default=0)
+        self.released = channel.sent
         """The last packet that is saved and so may leave."""
         self.saved: tuple[int, tuple[int, ...]] = (channel.prefix, tuple(sorted(channel.above)))
         """The arrivals that are saved and so may be acknowledged."""
         self.pending: dict[int, bytes] = {}
-        """Packets that arrived and wait for room in the inbox."""
+        """Packets that arrived and wait for room in the inbox, or for their view."""
         self.pending_bytes = 0
+        self.has_run = True
+        """Whether packets that follow the one read last may be taken all at once."""
+        members = len(side.view.members)
+        self.kept_max = members * limits.outbox_count + 2 * TOLD_TICKETS
+        self.kept_bytes_max = members * limits.outbox_bytes + 2 * TOLD_BYTES
+        """What the peer's outboxes can hold together: there it keeps what others lack."""
         self.notes_down = notes_down
         """Whether there is a journal."""
         self.acknowledged: list[int] = []
         """Packets acknowledged since the last journal entry."""
         self.waiters: deque[asyncio.Future[None]] = deque()
-        self.view = -1
-        """The peer's view as it last said; -1 before that."""
         self.last_progress = 0.0
         self.patience = limits.resend_seconds
         self.timer: asyncio.TimerHandle | None = None
@@ -79,7 +113,7 @@ class Peer:
         return list(made.items()), far
 
     def put_aside(self, n: int, packet: bytes) -> bool:
-        """Keep a packet until there is room in the inbox; False if too many are kept."""
+        """Keep a packet until it can be taken; False if too many are kept."""
         limits = self.limits
         if n in self.pending:
             return True
@@ -104,7 +138,7 @@ class Peer:
             above = [n for n in above if n <= limit]
         elif not first or prefix < first:
             return
-        gone = machine.acknowledged(self.name, min(prefix, limit), above)
+        gone = machine.acknowledged(self.side, self.name, min(prefix, limit), above)
         if not gone:
             return
         if self.notes_down:
@@ -121,10 +155,181 @@ class Peer:
         wake_all(self.waiters)
 
     def unacknowledged(self, count: int | None = None) -> list[tuple[int, bytes]]:
-        """Return the oldest packets that have left and are not acknowledged."""
+        """Return the oldest packets that have left and are not acknowledged, or a frame of them."""
         sent = takewhile(lambda item: item[0] <= self.released, self.channel.outbox.items())
-        return list(islice(sent, count))
+        if count is None:
+            return list(sent)
+        made, size = list[tuple[int, bytes]](), 0
+        for n, parcel in islice(sent, count):
+            size += len(parcel)
+            if made and size > FRAME_BYTES:
+                break
+            made.append((n, parcel))
+        return made
 
     def back_off(self) -> None:
         """Wait longer before the next attempt."""
         self.patience = min(2 * self.patience, self.limits.resend_seconds_max)
+
+    def end(self) -> None:
+        """Wait for nothing more: the view is over, or the peer was removed."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.wake()
+
+
+class Outgoing:
+    """Sends frames to peers, and again after a while; it never sends what is not saved."""
+
+    def __init__(
+        self, machine: Machine, transport: Transport, chance: random.Random, mark: int
+    ) -> None:
+        self.machine = machine
+        self.transport = transport
+        self.chance = chance
+        self.mark = mark
+        self.loop = asyncio.get_running_loop()
+        self.is_stopped = False
+        self.frames = self.resent = 0
+        self.stables: dict[int, int] = {}
+        """By view, our ticket up to which all have all of ours, as far as that is saved."""
+        self.unstables: dict[int, bytes] = {}
+        """By view, the note that said last who lacks what; it may have been lost."""
+        self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
+        """Returns what a peer may have missed."""
+        self._owed: dict[Channel, Link] = {}
+        self._overdue: dict[Channel, Link] = {}
+        self._owing: asyncio.TimerHandle | None = None
+        self._backlog: Callable[[str], int] = getattr(transport, "backlog", lambda _: 0)
+
+    def answer(self, name: str, note: bytes) -> None:
+        """Send a note to a process that is not a member."""
+        machine = self.machine
+        head = frames.Head(
+            machine.group.digest,
+            machine.identity,
+            view=machine.group.number,
+            opening=machine.opening,
+            mark=self.mark,
+        )
+        self.transport.send(name, frames.encode(head, 0, (), (), [note]))
+
+    def owe(self, link: Link) -> None:
+        """Acknowledge soon what a peer has sent, with packets if there are any by then."""
+        self._owed[link.channel] = link
+        if self._owing is None:
+            self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
+
+    def _pay(self) -> None:
+        """Acknowledge what was owed the last time already; so busy nodes have time to answer."""
+        self._owing = None
+        for link in list(self._overdue.values()):
+            self.transmit(link, [])
+        self._overdue, self._owed = self._owed, {}
+        if self._overdue:
+            self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
+
+    def transmit(
+        self, link: Link, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
+    ) -> None:
+        """Send packets with the latest acknowledgement; without packets, only that."""
+        machine, channel, peer = self.machine, link.channel, link.peer
+        self._owed.pop(channel, None)
+        self._overdue.pop(channel, None)
+        met = peer.shown
+        head = frames.Head(
+            machine.group.digest,
+            machine.identity,
+            met.identity,
+            channel.view,
+            machine.opening,
+            self.mark,
+            met.opening,
+            met.mark,
+            self.stables.get(channel.view, 0),
+            next(iter(channel.outbox), channel.sent + 1),
+        )
+        told = notes or []
+        if peer.view != machine.group.number:
+            told = self.notes_for(peer) + told
+        prefix, above = link.saved
+        if not peer.knows_us:
+            told = [*told, HELLO]
+            if machine.opening > 1:  # it may be an old copy: the peer must show that it is not
+                packets = []
+        begin = size = 0
+        for end, (_, packet) in enumerate(packets):
+            if size and (size + len(packet) > FRAME_BYTES or end - begin >= frames.PACKETS_MAX):
+                part = self._readable(link, packets[begin:end])
+                self._send(peer, frames.encode(head, prefix, above, part, told))
+                begin, size, told = end, 0, []
+            size += len(packet)
+        part = self._readable(link, packets[begin:] if begin else packets)
+        self._send(peer, frames.encode(head, prefix, above, part, told))
+        if link.timer is None and link.channel.outbox:
+            link.last_progress = self.loop.time()
+            self._set_timer(link)
+
+    def _readable(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Spell out those packets of a frame that do not stand behind the one they follow."""
+        if not packets:
+            return packets
+        first, last = packets[0][0], packets[-1][0]
+        if last - first == len(packets) - 1 and not packets[0][1].startswith(NEXT):
+            return packets
+        made, before = [], 0
+        for n, parcel in packets:
+            is_cut = n != before + 1 and parcel.startswith(NEXT)
+            made.append((n, link.channel.whole(link.side.codec, n) if is_cut else parcel))
+            before = n
+        return made
+
+    def resend(self, link: Link, count: int | None = None) -> None:
+        """Send the oldest packets again that are not acknowledged."""
+        packets = link.unacknowledged(count)
+        self.resent += len(packets)
+        note = self.unstables.get(link.channel.view)
+        self.transmit(link, packets, None if note is None else [note])
+
+    def reconnected(self, link: Link) -> None:
+        """Send again whatever the broken connection may have lost."""
+        link.patience, link.last_progress = link.limits.resend_seconds, self.loop.time()
+        self.resend(link)
+
+    def stop(self, links: Iterable[Link]) -> None:
+        """Send nothing more."""
+        if self._owing is not None:
+            self._owing.cancel()
+        if not self.is_stopped:
+            self._overdue.update(self._owed)
+            self._owed = {}
+            self._pay()
+        self.is_stopped = True
+        for link in links:
+            if link.timer is not None:
+                link.timer.cancel()
+
+    def _send(self, peer: Peer, frame: bytes) -> None:
+        if not self.is_stopped and self.transport.send(peer.name, frame):
+            self.frames += 1
+
+    def _set_timer(self, link: Link) -> None:
+        if link.timer is not None:
+            return
+        delay = link.last_progress + link.patience * self.chance.uniform(1, 1.25)
+        link.timer = self.loop.call_at(delay, self._check, link)
+
+    def _check(self, link: Link) -> None:
+        """Send again if the oldest packet has not been acknowledged for too long."""
+        link.timer = None
+        if self.is_stopped or not link.unacknowledged(1):
+            return
+        now = self.loop.time()
+        if now >= link.last_progress + link.patience and not self._backlog(link.name):
+            link.back_off()
+            link.last_progress = now
+            self.resend(link, RESEND_PACKETS)
+        elif now >= link.last_progress + link.patience:
+            link.last_progress = now  # what was sent before is still under way
+        self._set_timer(link)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.messages import Delivery, Effects, MessageId, Need
-from antecede.core.registry import endpoint as make_endpoint
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.messages import Delivery, Effects, MessageId, Need
+from antecede.endpoint.registry import endpoint as make_endpoint
 from antecede.wire.codec import Codec
 
 
@@ -46,18 +46,17 @@ class Stamp:
         protocol: str = "optimal",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        names = tuple(members)
-        self._codec = Codec(names)
         self._endpoint: Endpoint = make_endpoint(
-            protocol, process=process, members=names, **(options or {})
+            protocol, process=process, members=tuple(members), **(options or {})
         )
+        self._codec = Codec(self._endpoint)
 
     @classmethod
     def restored(cls, data: bytes, members: Iterable[str]) -> Self:
         """Return the stamp that :meth:`save` saved; nothing may have been sent since."""
         made = cls.__new__(cls)
-        made._codec = Codec(tuple(members))
-        made._endpoint = made._codec.restore(data, resumed=True)
+        made._endpoint = Codec(tuple(members)).restore(data, resumed=True)
+        made._codec = Codec(made._endpoint)
         return made
 
     def save(self) -> bytes:

@@ -10,21 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from antecede.pipeline.advice.entry import advise
-    from antecede.pipeline.audits.entry import Audit, audit
-    from antecede.pipeline.spark.session import session
-    from antecede.pipeline.streams.entry import reorder
-    from antecede.pipeline.studies.entry import study
+    from antecede.advise.api import advise
+    from antecede.audit.api import Audit, audit
+    from antecede.reorder.api import reorder
+    from antecede.spark.session import session
+    from antecede.study.api import study
 
 __all__ = ["Audit", "advise", "audit", "reorder", "session", "study"]
 
 _MODULES = {
-    "Audit": "audits.entry",
-    "advise": "advice.entry",
-    "audit": "audits.entry",
-    "reorder": "streams.entry",
-    "session": "spark.session",
-    "study": "studies.entry",
+    "Audit": "antecede.audit.api",
+    "advise": "antecede.advise.api",
+    "audit": "antecede.audit.api",
+    "reorder": "antecede.reorder.api",
+    "session": "antecede.spark.session",
+    "study": "antecede.study.api",
 }
 
 
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -9,32 +9,12 @@ Guarantee
 ---------
 Causal order; a message waits only while a real cause of it is missing. A process keeps no
 information about its own messages beyond the copies that are not acknowledged yet. What it keeps
-about the messages of others is what [KS98] requires, and some of what was delivered in the
-meantime.
-
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
+about the messages of others is what [KS98] requires, and some of what was delivered meanwhile.
 
 Cost
 ----
-One entry per message that is not known to be delivered everywhere, one id per destination, and one
-clock; an acknowledgement per copy; with ``releases``, at most one more packet per copy. The shorter
-a round trip is against the gap between sends, the less is carried: the acknowledgements do what a
-later message would do under ``optimal``. Under load, broadcasts gain little.
-
-Names
------
-==================  =======================================================================
-paper               here
-==================  =======================================================================
-``LOG_j``           ``Acknowledged._log``
-``SR_j``            ``Acknowledged._newest``
-``O_M``             second part of ``Packet.control``: sorted (sender, clock, destinations)
-``w``               ``Acknowledged._stable``: per sender, all up to it is delivered everywhere
-acknowledgement     a control packet (number delivered, own ``w``, corrections)
-release             a control packet (own ``w``)
-==================  =======================================================================
+The shorter a round trip is against the gap between sends, the less is carried: the acknowledgements
+do what a later message would do under ``optimal``. Under load, broadcasts gain little.
 
 Differences from the paper
 --------------------------
@@ -65,42 +45,87 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import (
-    Entries,
-    Log,
-    as_entries,
-    as_log,
-    explicit,
-    is_entries,
-    merged,
-    size_of,
-)
-from antecede.core.groups import as_flag
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import LOG, NAME
-from antecede.core.messages import (
-    CLOCK_BYTES,
-    PAIR_BYTES,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, check_entry, is_count, is_pairs, malformed
+from antecede.endpoint import logs
+from antecede.endpoint.arguments import as_flag
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Own, State, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Pairs = tuple[tuple[str, int], ...]
-Data = tuple[int, Entries]
+Data = tuple[Tops, Log, int]
+"""What the copies of a message share: tops, log, and its sender's own w."""
+Pairs = list[tuple[int, int]]
 Answer = tuple[int, int, Pairs]
+"""The number delivered (0 in a mere release), the source's own w, and corrections by sender."""
 
 
-@register
-class Acknowledged(Endpoint):
+class AcknowledgedWire(LogWire):
+    """w and O_M, or an answer."""
+
+    def put(self, message: Message) -> bytes:
+        if message.seq:
+            mark = cast("Data", message.control)[2]
+            return varint(message.seq - 1 - mark) + super().put(message)
+        seq, mark, corrections = cast("Answer", message.control)
+        numbers = [seq, mark]
+        if seq:
+            numbers += [len(corrections), *[part for pair in corrections for part in pair]]
+        return b"".join(map(varint, numbers))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        seq, at = read_count(data, at)
+        if message.seq:
+            if seq >= message.seq:
+                raise PeerError("has a number below 0")
+            control, at = super().get(data, at, message)
+            return (*cast("Control", control), message.seq - 1 - seq), at
+        mark, at = read_count(data, at)
+        length, at = read_varint(data, at) if seq else (0, at)
+        corrections: Pairs = []
+        last = -1
+        for _ in range(length):
+            sender, at = read_varint(data, at)
+            level, at = read_count(data, at, 1)
+            if not last < sender < self.view.n or sender == message.sender:
+                raise PeerError("corrects its own sender, strangers, or in another order")
+            corrections.append((sender, level))
+            last = sender
+        return (seq, mark, corrections), at
+
+    def put_own(self, packet: Packet) -> bytes:
+        return super().put_own(packet) if packet.content.seq else b""
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        return super().get_own(data, at, packet) if packet.content.seq else (None, at)
+
+    def spell(self, packet: Packet) -> object:
+        """Return (w, sorted entries), (number delivered, w, corrections), or (w,)."""
+        if packet.content.seq:
+            return cast("Data", packet.content.control)[2], super().spell(packet)
+        seq, mark, corrections = cast("Answer", packet.content.control)
+        names = [(self.view.members[sender], level) for sender, level in corrections]
+        return (seq, mark, tuple(sorted(names))) if seq else (mark,)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the entries of the log or of the corrections, and all the clocks around them."""
+        if packet.content.seq:
+            entries, dests, size = super().measure(packet)
+            return ControlSize(entries, dests, size + CLOCK_BYTES)
+        seq, _, corrections = cast("Answer", packet.content.control)
+        pairs = len(corrections)
+        return ControlSize(pairs, 0, CLOCK_BYTES * (2 if seq else 1) + PAIR_BYTES * pairs)
+
+
+class Acknowledged(Logged):
     """One process's log, and what it knows to be delivered everywhere."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -115,223 +140,162 @@ class Acknowledged(Endpoint):
                 doc="tell destinations by packets of their own what is delivered everywhere",
             )
         },
-        fixed_because="a message is done when all its destinations have acknowledged it",
-        wire_number=20,
-        names_only=True,
+        unmarked_by_skip="what is delivered everywhere is not told any more",
         bytes_per_entry=None,
         variants=(Variant("quiet", lambda _: {"releases": False}),),
     )
-    STATE: ClassVar = {
-        "_log": LOG,
-        "_newest": {NAME: int},
-        "_stable": {NAME: int},
-        "_open": {NAME: [int]},
-        "_last": {NAME: int},
-        "_owed": {NAME: [int]},
-    }
+    WIRE: ClassVar = AcknowledgedWire
 
-    def _start(self) -> None:
-        self._releases = as_flag("releases", self.options["releases"])
-        self._log: Log = {}
-        self._newest: dict[str, int] = {}
-        self._stable: dict[str, int] = {}
-        # By destination: own messages not acknowledged, the last one sent there, and those that
-        # the destination does not know to be delivered everywhere.
-        self._open: dict[str, list[int]] = {}
-        self._last: dict[str, int] = {}
-        self._owed: dict[str, list[int]] = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)  # ``_tops`` lacks those known to be delivered everywhere
+        n = view.n
+        self._releases = bool(view.options["releases"])
+        self._stable = list(range(n))
+        """w, as keys."""
+        self._open: list[list[int]] = [[] for _ in range(n)]
+        """By destination: own messages not acknowledged, the last one sent there, and those that
+        it does not know to be delivered everywhere."""
+        self._last = [0] * n
+        self._owed: list[list[int]] = [[] for _ in range(n)]
 
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the entries that still name a destination."""
-        return explicit(self._log)
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        as_flag("releases", options["releases"])
 
-    def kept_entries(self) -> int:
-        """Return the entries of the log."""
-        return sum(map(len, self._log.values()))
-
-    # Send.
-
-    def _stamp(self, sending: Sending) -> dict[str, object]:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), with this message among those that are not acknowledged."""
-        seq, others = sending.message.seq, frozenset(sending.others)
+        seq, dests = message.seq, message.dests & ~(1 << self.me)
         for dest in others:
-            self._open.setdefault(dest, []).append(seq)
+            self._open[dest].append(seq)
             self._last[dest] = seq
         self._raise_mark()
-        mark = self._mark
-        controls: dict[str, object] = {
-            dest: (mark, as_entries(self._purged(_without(self._log, others - {dest}))))
-            for dest in sending.others
-        }
-        for dest in sending.others:
+        for dest in others:
             self._tell(dest)
             if self._releases:
-                self._owed.setdefault(dest, []).append(seq)
-        log = _without(self._log, others)
-        log.setdefault(self.process, {})[seq] = others
-        self._log = self._purged(log)
-        return controls
+                self._owed[dest].append(seq)
+        needs = logs.take(self._log, dests)
+        message.control = self._tops, self._log, self._mark()
+        key = seq << self.shift | self.me
+        self._tops, self._log = logs.entered(self._tops, self._log, key, dests, self.low)
+        return needs
 
-    # Receive.
+    def check(self, packet: Packet) -> str:
+        if packet.content.seq:
+            return super().check(packet)
+        seq, _, corrections = cast("Answer", packet.content.control)
+        if any(sender == self.me for sender, _ in corrections):
+            return "corrects what its receiver knows best"
+        last = self._last[packet.source_no]
+        return knows_too_much(last) if seq > last and not self.is_stale else ""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """RCV(1): the messages named for this process."""
-        for sender, clock, dests in cast("Data", packet.control)[1]:
-            if self.process in dests and self._newest.get(sender, 0) < clock:
-                yield Need(sender, clock)
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        """RCV(3) to RCV(5), and the acknowledgement."""
-        mark, entries = cast("Data", packet.control)
-        source, seq = packet.source, packet.message_id.seq
-        self._newest[source] = seq
-        stale = {
-            (sender, self._stable[sender])
-            for sender, clock, _ in entries
-            if sender not in (source, self.process) and clock <= self._stable.get(sender, 0)
-        }
-        self._learn(source, mark)
-        brought = _without(as_log(entries), frozenset((self.process,)))
-        rest = frozenset(packet.dests) - {source, self.process}
-        brought.setdefault(source, {})[seq] = rest
-        self._log = self._purged(self._merged(brought))
-        self._emit_control(source, (seq, self._mark, tuple(sorted(stale))))
-        self._tell(source)
-        return (Need(source, seq),)
-
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        control = cast("tuple[int] | Answer", packet.control)
-        if len(control) == 1:
-            self._learn(packet.source, control[0])
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5), and the acknowledgement; or take one."""
+        message, source = packet.content, packet.source_no
+        if not message.seq:
+            seq, mark, corrections = cast("Answer", message.control)
+            for sender, level in ((source, mark), *corrections):
+                self._learn(sender, level)
+            if seq:
+                self._drop_acknowledged(source, seq)
             return ()
-        seq, mark, corrections = control
-        for sender, level in ((packet.source, mark), *corrections):
-            self._learn(sender, level)
-        self._drop_acknowledged(packet.source, seq)
+        tops, log, mark = cast("Data", message.control)
+        corrections = self._corrections(packet, tops, log)
+        self._learn(source, mark)
+        self.reached[source] = key = message.seq << self.shift | source
+        rest = message.dests & ~(1 << source | 1 << self.me)
+        tops, log = logs.entered(tops, log, key, rest, self.low)
+        self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
+        self._purge()
+        self._answer(source, (message.seq, self._mark(), corrections))
+        return self.places[source]
+
+    def _corrections(self, packet: Packet, tops: Tops, log: Log) -> Pairs:
+        """Return the w of senders of whom a packet carries what is delivered everywhere."""
+        stable, low = self._stable, self.low
+        carried = (*log, *self.needs(packet), *tops)
+        old = {key & low for key in carried if low < key <= stable[key & low]}
+        return [(k, stable[k] >> self.shift) for k in sorted(old - {packet.source_no, self.me})]
+
+    def _drop_acknowledged(self, dest: int, seq: int) -> None:
+        """Note that a destination has delivered our messages up to this number."""
+        self._open[dest] = [number for number in self._open[dest] if number > seq]
+        self._purge()
         self._raise_mark()
-        return ()
 
-    def _drop_acknowledged(self, dest: str, seq: int) -> None:
-        """Drop a destination from the entries of the own messages that it has delivered."""
-        left = [number for number in self._open.pop(dest, ()) if number > seq]
-        if left:
-            self._open[dest] = left
-        own = self._log.get(self.process)
-        if own is not None:
-            self._log[self.process] = {
-                clock: dests - {dest} if clock <= seq else dests for clock, dests in own.items()
-            }
-            self._log = self._purged(self._log)
+    # What is delivered everywhere.
 
-    @property
     def _mark(self) -> int:
-        """The number up to which all own messages are delivered everywhere."""
-        return self._stable.get(self.process, 0)
+        """Return the number up to which all own messages are delivered everywhere."""
+        return self._stable[self.me] >> self.shift
 
     def _raise_mark(self) -> None:
         """Find out up to which number all own messages are acknowledged; tell those concerned."""
-        mark = min((numbers[0] for numbers in self._open.values()), default=self._seq + 1) - 1
-        if mark <= self._mark:
-            return
-        self._learn(self.process, mark)
-        due = [dest for dest, owed in self._owed.items() if owed[0] <= mark]
-        for dest in sorted(due, key=self._positions.__getitem__):
-            self._emit_control(dest, (mark,))
-            self._tell(dest)
+        mark = min([numbers[0] for numbers in self._open if numbers], default=self.made + 1) - 1
+        if mark > self._mark():
+            self._learn(self.me, mark)
+            for dest, owed in enumerate(self._owed):
+                if owed and owed[0] <= mark:
+                    self._answer(dest, (0, mark, []))
 
-    def _tell(self, dest: str) -> None:
-        """Note that a packet tells ``dest`` what is delivered everywhere."""
-        left = [number for number in self._owed.pop(dest, ()) if number > self._mark]
-        if left:
-            self._owed[dest] = left
+    def _answer(self, dest: int, answer: Answer) -> None:
+        """Send an acknowledgement or a release."""
+        self.say(dest, answer)
+        self._tell(dest)
 
-    def _learn(self, sender: str, mark: int) -> None:
-        """Drop what concerns the messages of ``sender`` that are delivered everywhere."""
-        if mark <= self._stable.get(sender, 0):
-            return
-        self._stable[sender] = mark
-        if sender in self._log:
-            self._log = self._purged(self._log)
+    def _tell(self, dest: int) -> None:
+        """Note that a packet tells a destination what is delivered everywhere."""
+        owed, mark = self._owed[dest], self._mark()
+        if owed and owed[0] <= mark:
+            self._owed[dest] = [number for number in owed if number > mark]
 
-    # The log.
+    def _learn(self, sender: int, mark: int) -> None:
+        """Drop what concerns the messages of a sender that are delivered everywhere."""
+        key = mark << self.shift | sender
+        if key > self._stable[sender]:
+            self._stable[sender] = key
+            if self._tops[sender] > self.low:
+                self._purge()
 
-    def _merged(self, brought: Log) -> Log:
-        """RCV(4), and own entries without what is acknowledged."""
-        log = merged(self._log, brought)
-        own = log.get(self.process)
-        if own is not None:
-            log[self.process] = {
-                clock: frozenset(dest for dest in dests if self._is_open(dest, clock))
-                for clock, dests in own.items()
-            }
-        return log
+    def _purge(self) -> None:
+        """Drop what is delivered everywhere, also a sender's newest, and what is acknowledged."""
+        stable, low, me = self._stable, self.low, self.me
+        both = zip(self._tops, stable, strict=True)
+        self._tops = [top if top > done else i for i, (top, done) in enumerate(both)]
+        log: Log = {}
+        for key, mask in self._log.items():
+            if key > stable[key & low]:
+                rest = mask & self._waiting(key >> self.shift) if key & low == me else mask
+                if rest:
+                    log[key] = rest
+        self._log = log
 
-    def _is_open(self, dest: str, clock: int) -> bool:
-        """Tell whether ``dest`` has not acknowledged the own message of this number."""
-        numbers = self._open.get(dest)
-        return numbers is not None and clock >= numbers[0]
+    def _waiting(self, seq: int) -> int:
+        """Return who has not acknowledged our messages up to this one."""
+        open_to = [dest for dest, numbers in enumerate(self._open) if numbers and numbers[0] <= seq]
+        return sum([1 << dest for dest in open_to])
 
-    def _purged(self, log: Log) -> Log:
-        """Drop what is delivered everywhere, and empty entries except the newest of a sender."""
-        result: Log = {}
-        for sender, entries in log.items():
-            stable, newest = self._stable.get(sender, 0), max(entries, default=0)
-            kept = {
-                clock: dests
-                for clock, dests in entries.items()
-                if clock > stable and (dests or clock == newest)
-            }
-            if kept:
-                result[sender] = kept
-        return result
+    def gone(self, source: int) -> None:
+        """Take everything as acknowledged by one that is gone."""
+        self._owed[source] = []
+        self._drop_acknowledged(source, SAVED_MAX)
 
-    # What peers may send.
+    def state(self) -> State:
+        return super().state() | {
+            "stable": list(self._stable),
+            "open": [list(numbers) for numbers in self._open],
+            "last": list(self._last),
+            "owed": [list(numbers) for numbers in self._owed],
+        }
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind == "control":
-            self._check_answer(packet)
-            return
-        control = packet.control
-        if type(control) is not tuple or len(control) != 2 or not is_count(control[0]):
-            raise malformed(packet, "a number and sorted entries (sender, clock, destinations)")
-        mark, entries = control
-        if not is_entries(entries):
-            raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        if mark >= packet.message_id.seq:
-            raise malformed(packet, f"a number below that of {packet.message}")
-        for entry in entries:
-            check_entry(self, packet, *entry)
-
-    def _check_answer(self, packet: Packet) -> None:
-        control = packet.control
-        if type(control) is not tuple or len(control) not in (1, 3):
-            raise malformed(packet, "a release (number) or an acknowledgement of three parts")
-        if not all(map(is_count, control[:2])):
-            raise malformed(packet, "numbers from 0")
-        if len(control) == 1:
-            return
-        if not is_pairs(control[2]):
-            raise malformed(packet, "corrections: sorted pairs (sender, number)")
-        senders = [sender for sender, _ in control[2]]
-        self._check_names(packet, senders)
-        if self.process in senders or packet.source in senders:
-            raise malformed(packet, "no correction about its source or receiver")
-        check_claim(self, packet, control[0], self._last.get(packet.source, 0))
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the entries of the log or of the corrections, and all the clocks around them."""
-        if packet.kind == "data":
-            entries, dests, model_bytes = size_of(cast("Data", packet.control)[1])
-            return ControlSize(entries, dests, model_bytes + CLOCK_BYTES)
-        control = cast("tuple[int] | Answer", packet.control)
-        pairs = len(control[2]) if len(control) == 3 else 0
-        return ControlSize(pairs, 0, CLOCK_BYTES * min(2, len(control)) + PAIR_BYTES * pairs)
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        n = self.view.n
+        self._stable = state.keys("stable", n, self.shift)
+        if self._mark() > self.made:
+            raise state.wrong("stable", self._stable, f"at most {self.made} messages of its own")
+        self._last = state.numbers("last", n, most=self.made)
+        self._open = logs.load_open(self, state, "open", self._mark() + 1)
+        self._owed = logs.load_open(self, state, "owed", self._mark() + 1)
 
 
-def _without(log: Log, dests: frozenset[str]) -> Log:
-    """Return a log in which no entry names any of ``dests``."""
-    return {
-        sender: {clock: names - dests for clock, names in entries.items()}
-        for sender, entries in log.items()
-    }
+register(Acknowledged)

@@ -10,27 +10,10 @@ Guarantee
 Causal order, with at most ``k`` entries ever kept by a process or carried by a message. A message
 may also wait for extra messages, although nothing in the application requires it.
 
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-Each process may have its own ``k``.
-
 Cost
 ----
-At most ``k`` entries per copy, ``n < k <= n * n``; extra messages of at most ``n - 1`` entries:
-many if ``k`` is close to ``n``, none from ``(n - 1) * (n - 1)`` on (so none with three processes).
-
-Names
------
-==============  ==========================================================================
-paper           here
-==============  ==========================================================================
-``M_i``         ``Bounded._columns``: for each destination, sender -> count, zeros left out
-``DELIV_i``     ``Bounded._counts``, extra messages among them
-``M_m``         ``Packet.control``: (sender, destination, count), by member position
-extra message   a control packet with one column
-``k``           option ``k``; None stands for ``2 * n``
-==============  ==========================================================================
+Extra messages have at most ``n - 1`` entries: many of them if ``k`` is close to ``n``, none from
+``(n - 1) * (n - 1)`` on (so none with three processes).
 
 Differences from the paper
 --------------------------
@@ -43,6 +26,9 @@ every destination. A receiver replaces what the message carries for its other de
 message itself, and drops what it kept for them if the message carries it too, since the message
 waits for all of that there. Only the sender's own row is always kept: it numbers the channels.
 
+A count does not say which message it stands for, so each entry also has the number of that message;
+for an extra message, of the one before it. ``waiting()`` and ``skip`` need it.
+
 References
 ----------
 .. [SA00] C. Sanchez and A. Alvarez. "A lightweight asynchronous algorithm for causal delivery using
@@ -50,28 +36,81 @@ References
    paper, 2000.
 """
 
-from collections.abc import Iterable, Iterator
-from operator import eq
-from typing import ClassVar, cast
+from __future__ import annotations
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_choice
-from antecede.core.info import Formula, Option, ProtocolInfo, Variant
-from antecede.core.kinds import PLACE
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import COUNT_MAX, check_claim, is_counts, malformed
-from antecede.errors import UsageError
+from typing import ClassVar, Final, cast
 
-Entry = tuple[str, str, int]
-Column = dict[int, int]
+from antecede.endpoint.arguments import as_choice
+from antecede.endpoint.counts import Counted, ascending, gaps, larger, misplaced, stepped, steps
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import (
+    CLOCK_BYTES,
+    COUNT_MAX,
+    ID_BYTES,
+    ControlSize,
+    Message,
+    Packet,
+)
+from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
 
+Cell = tuple[int, int]
+"""How many packets a process sent to another, and the number of its message by then."""
+Column = dict[int, Cell]
+"""The constraints on one process, by sender."""
+Columns = dict[int, Column]
+"""The columns that are not empty, by destination."""
+NONE: Final[Column] = {}
 CHOICES = ("fullest", "sparsest", "rotating")
+ENTRY_BYTES: Final = 2 * ID_BYTES + CLOCK_BYTES
 
 
-@register
-class Bounded(Endpoint):
-    """One process's constraints, by the process that they constrain."""
+class BoundedWire(Wire):
+    """M_m: how many entries; their places in the matrix; their counts; and their numbers."""
+
+    def put(self, message: Message) -> bytes:
+        entries = entries_of(cast("Columns", message.control), self.view.n)
+        places, counts = [place for place, _, _ in entries], [count - 1 for _, count, _ in entries]
+        numbers = steps([number for _, _, number in entries], message.seq)
+        return varint(len(entries)) + put_block(gaps(places) + counts + numbers)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        n, sender, seq = self.view.n, message.sender, message.seq
+        length, at = read_varint(data, at)
+        if length > n * n or length > 8 * len(data):
+            raise PeerError("has more entries than there can be")
+        values, at = get_block(data, at, 3 * length)
+        places, counts = ascending(values[:length]), values[length : 2 * length]
+        numbers, columns = stepped(values[2 * length :], seq), Columns()
+        for place, count, number in zip(places, counts, numbers, strict=True):
+            k, dest = divmod(place, n)
+            if k >= n or dest in {k, sender} or not 0 <= number <= COUNT_MAX or count >= COUNT_MAX:
+                raise PeerError("has a constraint by or on someone who cannot have it")
+            if k == sender and seq and number >= seq:
+                raise PeerError("knows of later messages of its sender")
+            columns.setdefault(dest, {})[k] = count + 1, number
+        if not seq and len(columns) != 1:
+            raise PeerError("is an extra message, but not for one column")
+        return columns, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return M_m: entries (sender, destination, count), by member position."""
+        return spelt(self.view, cast("Columns", packet.content.control))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        entries = sum(map(len, cast("Columns", packet.content.control).values()))
+        return ControlSize(entries, 0, ENTRY_BYTES * entries)
+
+
+class Bounded(Counted):
+    """One process's constraints, by the process that they constrain.
+
+    Columns are replaced, never changed, so messages share them.
+    """
 
     INFO: ClassVar = ProtocolInfo(
         name="bounded",
@@ -88,12 +127,10 @@ class Bounded(Endpoint):
                 CHOICES,
             ),
         },
-        fixed_because=(
-            "a message stands for what it replaced; if it is lost, later ones do not show that "
-            "they rest on it"
-        ),
-        wire_number=4,
-        bytes_per_entry=2 * ID_BYTES + CLOCK_BYTES,
+        lost_by_skip="a message stands for what it replaced; if it is lost, later ones do not "
+        "show what that was",
+        unmarked_by_skip="later messages do not show that they follow a lost one",
+        bytes_per_entry=ENTRY_BYTES,
         formula=Formula(
             lambda n: n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, most=True, cubic=True
         ),
@@ -103,172 +140,153 @@ class Bounded(Endpoint):
             Variant("rotating", lambda members: {"k": len(members) + 1, "column": "rotating"}),
         ),
     )
-    STATE: ClassVar = {"_columns": [{PLACE: int}], "_counts": [int], "_turn": int}
+    WIRE: ClassVar = BoundedWire
 
-    def _start(self) -> None:
-        n = len(self.members)
-        self._k = _limit(self.options["k"], n)
-        self._choice = as_choice("column", self.options["column"], CHOICES)
-        self._columns: list[Column] = [{} for _ in range(n)]
-        self._counts = [0] * n
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._k = cast("int", view.options["k"])
+        self._choice = view.options["column"]
+        self._columns: Columns = {}
+        """M_i, by columns, and its size; ``reached`` is DELIV_i, extra messages among them."""
+        self._entries = 0
         self._turn = 0
 
-    def kept_entries(self) -> int:
-        """Return how many constraints are kept; never more than ``k``."""
-        return sum(map(len, self._columns))
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        as_choice("column", options["column"], CHOICES)
+        k, n = options["k"], len(members)
+        if k is None:
+            options["k"] = 2 * n
+        elif type(k) is not int or not n < k <= n * n:
+            msg = f"k={k!r} is out of bounds; with {n} members use {n + 1} to {n * n}, or None"
+            raise UsageError(msg)
 
-    def _post(self, sending: Sending) -> None:
-        super()._post(sending)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Send M; the message then replaces all constraints on its destinations."""
+        message.control = self._columns.copy()
+        for dest in others:
+            self.outbox.append((dest, message, None))
+            self._stand_in(dest, message.seq)
         self._trim()
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        carried = self._entries_of(range(len(self.members)))
-        for dest in sending.others:
-            self._stand_in(self._positions[dest])
-        return dict.fromkeys(sending.others, carried)
+    def _stand_in(self, dest: int, number: int) -> None:
+        """Replace all constraints on ``dest`` by the packet that now goes to it."""
+        count, _ = self._columns.get(dest, NONE).get(self.me, (0, 0))
+        self._put(dest, {self.me: (count + 1, number)})
 
-    def _stand_in(self, dest: int) -> None:
-        """Replace all constraints on ``dest`` by the message that now goes to it."""
-        me = self._positions[self.process]
-        self._columns[dest] = {me: self._columns[dest].get(me, 0) + 1}
+    def _put(self, dest: int, column: Column) -> None:
+        self._entries += len(column) - len(self._columns.get(dest, NONE))
+        self._columns[dest] = column
 
     def _trim(self) -> None:
         """Send extra messages until at most k entries are left."""
-        excess = self.kept_entries() - self._k
-        while excess > 0:
+        while self._entries > self._k:
             dest = self._chosen_column()
-            excess -= len(self._columns[dest]) - 1
-            self._emit_control(self.members[dest], self._entries_of((dest,)))
-            self._stand_in(dest)
+            self.say(dest, {dest: self._columns[dest]})
+            self._stand_in(dest, self.made)
 
     def _chosen_column(self) -> int:
         """Return a column that would shrink; one exists, because k is more than n."""
+        wide = {dest: len(column) for dest, column in self._columns.items() if len(column) > 1}
         if self._choice == "fullest":
-            sizes = list(map(len, self._columns))
-            return sizes.index(max(sizes))
-        wide = [dest for dest, column in enumerate(self._columns) if len(column) > 1]
-        if self._choice == "rotating":
-            chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
-            self._turn = (chosen + 1) % len(self.members)
-            return chosen
-        return min(wide, key=lambda dest: (len(self._columns[dest]), dest))
+            return min(wide, key=lambda dest: (-wide[dest], dest))
+        if self._choice == "sparsest":
+            return min(wide, key=lambda dest: (wide[dest], dest))
+        chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
+        self._turn = (chosen + 1) % self.view.n
+        return chosen
 
-    def _entries_of(self, dests: Iterable[int]) -> tuple[Entry, ...]:
-        columns, names = self._columns, self.members
-        cells = sorted([(k, dest, n) for dest in dests for k, n in columns[dest].items()])
-        return tuple([(names[k], names[dest], n) for k, dest, n in cells])
+    def check(self, packet: Packet) -> str:
+        me, columns = self.me, cast("Columns", packet.content.control)
+        if fault := misplaced(packet, columns.get(me, NONE).get(packet.source_no, (0, 0))[0]):
+            return fault
+        if not packet.content.seq and me not in columns:
+            return "is an extra message for another process"
+        for dest, column in columns.items():
+            mine = self._columns.get(dest, NONE).get(me, (0, 0))
+            if me in column and column[me] > mine and not self.is_stale:
+                return knows_too_much(self.made)
+        return ""
 
-    def _check(self, packet: Packet) -> None:
-        entries = packet.control
-        columns = _columns_of(entries) if type(entries) is tuple else None
-        if columns is None:
-            raise malformed(packet, "entries (sender, destination, count)")
-        senders, dests, numbers = columns
-        positions, me, source = self._positions, self.process, packet.source
-        if not positions.keys() >= {*senders, *dests}:
-            self._check_names(packet, (*senders, *dests))
-        place, pairs = positions.__getitem__, zip(senders, dests, strict=True)
-        counts = dict(zip(pairs, numbers, strict=True))
-        cells = list(zip(map(place, senders), map(place, dests), strict=True))
-        if sorted(cells) != cells or len(counts) != len(cells):
-            raise malformed(packet, "entries sorted by member position, each once")
-        if source in dests or any(map(eq, senders, dests)):
-            raise malformed(packet, f"no constraint on {source!r} or by one on itself")
-        if packet.kind == "control" and dests.count(me) != len(dests):
-            raise malformed(packet, f"constraints on {me!r} only")
-        if me in senders:
-            for (sender, dest), number in counts.items():
-                if sender == me:
-                    made = self._columns[positions[dest]].get(positions[me], 0)
-                    check_claim(self, packet, number, made)
-        if COUNT_MAX in numbers and (source, COUNT_MAX) in zip(senders, numbers, strict=True):
-            raise malformed(packet, f"counts of {source!r} below {COUNT_MAX}")
-        sent = counts.get((source, me), 0)
-        if sent + 1 != packet.n:
-            raise malformed(packet, f"{packet.n - 1} packets before it on this channel, not {sent}")
+    def needs(self, packet: Packet) -> list[int]:
+        """Deliver when DELIV[k] is at least the constraint by k, for all k."""
+        column = cast("Columns", packet.content.control).get(self.me, NONE)
+        return [count << self.shift | k for k, (count, _) in column.items()]
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        me, counts, positions = self.process, self._counts, self._positions
-        for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
-            if dest == me and counts[positions[sender]] < number:
-                yield Need(sender, number, "count")
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message that a constraint stands for, or the one before an extra message."""
+        sender, columns = key & self.low, cast("Columns", packet.content.control)
+        return sender, max(columns.get(self.me, NONE).get(sender, (0, 0))[1], 1)
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        carried: list[Column] = [{} for _ in self.members]
-        positions = self._positions
-        for sender, dest, number in cast("tuple[Entry, ...]", packet.control):
-            carried[positions[dest]][positions[sender]] = number
-        me, source = positions[self.process], positions[packet.source]
-        dests = {positions[dest] for dest in packet.dests}
-        for place, theirs in enumerate(carried):
-            if place in (me, source):
-                continue
-            mine = self._columns[place]
-            if not theirs and place not in dests:
-                continue
-            if place in dests:  # the message waits there for all it carries
-                mine = {k: n for k, n in mine.items() if k == me or n > theirs.get(k, 0)}
-                carried[place] = {source: theirs.get(source, 0) + 1}
-            self._columns[place] = _larger(mine, carried[place])
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """DELIV rises; constraints on others are merged, and the message stands for some."""
+        message, me, sender = packet.content, self.me, packet.source_no
+        self.reached[sender] = self.key(packet)
+        if not message.seq:
+            return self.places[sender]
+        self._newest[sender] = message.seq
+        carried = cast("Columns", message.control)
+        dests = message.dests & ~(1 << me | 1 << sender)
+        for dest, theirs in carried.items():
+            if dest != me and not dests >> dest & 1:
+                self._put(dest, larger(self._columns.get(dest, NONE), theirs))
+        for dest in self.view.list(dests):  # the message waits there for all that it carries
+            theirs = carried.get(dest, NONE)
+            mine = {
+                k: cell
+                for k, cell in self._columns.get(dest, NONE).items()
+                if k == me or cell > theirs.get(k, (0, 0))
+            }
+            newest = theirs.get(sender, (0, 0))[0] + 1, message.seq
+            self._put(dest, larger(mine, {sender: newest}))
         self._trim()
-        return (self._count(packet),)
+        return self.places[sender]
 
-    def _count(self, packet: Packet) -> Need:
-        source = self._positions[packet.source]
-        self._counts[source] += 1
-        return Need(packet.source, self._counts[source], "count")
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet has a constraint by this message, or by a later one."""
+        columns = cast("Columns", packet.content.control).values()
+        return any(column.get(sender, (0, 0))[1] >= seq for column in columns)
 
-    # Extra messages: held like the others, but absorbed by the protocol itself.
+    def kept(self) -> object:
+        """Return M."""
+        return spelt(self.view, self._columns)
 
-    def _is_blocked(self, packet: Packet) -> bool:
-        return self._first_unmet(packet) is not None
+    def kept_entries(self) -> int:
+        return self._entries
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        self._refile([self._hold.take_in(packet)])
-        return ()
+    def state(self) -> State:
+        """Return M as (place, count, number), whose turn it is, and the last messages delivered."""
+        entries = [list(entry) for entry in entries_of(self._columns, self.view.n)]
+        return {"entries": entries, "turn": self._turn, "newest": list(self._newest)}
 
-    def _refile(self, arrivals: Iterable[int]) -> None:
-        due = list(arrivals)
-        for arrival in due:
-            packet = self._hold.packets[arrival]
-            need = self._first_unmet(packet)
-            if need is None and packet.kind == "control":
-                self._hold.take_out(arrival)
-                due.extend(self._hold.wake(self._count(packet)))
-            else:
-                self._hold.file(arrival, need)
-
-
-def _limit(k: object, n: int) -> int:
-    if k is None:
-        return 2 * n
-    if type(k) is not int or not n < k <= n * n:
-        msg = f"k={k!r} is out of bounds; with {n} members use {n + 1} to {n * n}, or None"
-        raise UsageError(msg)
-    return k
-
-
-def _larger(one: Column, two: Column) -> Column:
-    if not one or not two:
-        return one or two
-    result = one | two
-    for k in one.keys() & two.keys():
-        result[k] = max(one[k], two[k])
-    return dict(sorted(result.items()))
+    def load(self, state: Fields) -> None:
+        n = self.view.n
+        for entry in state.list("entries"):
+            place, count, number = Fields("entries", {"entry": entry}).numbers("entry", 3)
+            k, dest = divmod(place, n)
+            column = self._columns.setdefault(dest, {})
+            if k >= n or dest in {k, self.me} or k in column or not count:
+                raise state.wrong("entries", entry, "one count for a sender and another process")
+            if k == self.me and number > self.made:
+                raise state.wrong("entries", entry, f"at most {self.made} messages of its own")
+            column[k] = count, number
+            self._entries += 1
+        self._turn, self._newest = state.number("turn", 0, n - 1), state.numbers("newest", n)
+        if self._entries > self._k:
+            raise state.wrong("entries", self._entries, f"at most {self._k}")
 
 
-def _columns_of(
-    entries: tuple[object, ...],
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None:
-    """Return senders, destinations and counts of entries, or None if they are malformed."""
-    if not entries:
-        return (), (), ()
-    if set(map(type, entries)) != {tuple}:
-        return None
-    rows = cast("tuple[Entry, ...]", entries)
-    if set(map(len, rows)) != {3}:
-        return None
-    senders, dests, numbers = zip(*rows, strict=True)
-    if set(map(type, senders)) != {str} or set(map(type, dests)) != {str}:
-        return None
-    return (senders, dests, numbers) if is_counts(numbers, len(rows)) and min(numbers) else None
+def entries_of(columns: Columns, n: int) -> list[tuple[int, int, int]]:
+    """Return the entries by their places in the matrix: place, count, and number."""
+    entries = [(k * n + d, *cell) for d, column in columns.items() for k, cell in column.items()]
+    return sorted(entries)
+
+
+def spelt(view: View, columns: Columns) -> tuple[tuple[str, str, int], ...]:
+    """Return entries (sender, destination, count) by member position."""
+    names, n = view.members, view.n
+    entries = entries_of(columns, n)
+    return tuple([(names[place // n], names[place % n], count) for place, count, _ in entries])
+
+
+register(Bounded)

@@ -1,42 +1,17 @@
 """Causal broadcast by vectors of counts: Birman, Schiper and Stephenson [BSS91]_.
 
-Every message carries, for each group and member, how many messages of that member to that group its
-sender knows of. A receiver holds it until it has delivered as many in each of its own groups.
-
-Guarantee
----------
-Causal order, also across overlapping groups; a message waits only while a real cause is missing.
-
-Assumes
--------
-Closed groups: only members send to a group. Every packet arrives eventually; the network may
-reorder and duplicate packets. With one group of all, processes may join and leave; with ``groups``
-the membership is fixed.
-
-Cost
-----
-One integer for each member of each group: ``n`` with a single group of all.
-
-Names
------
-==================  ===========================================
-paper               here
-==================  ===========================================
-``VT(p_i)``         ``Broadcast._vectors``, one for each group
-``VT(m)``           ``Packet.control``: by names, or by position for several groups
-delay queue         the holding buffer of the base
-==================  ===========================================
+Every message carries, for each group and member, the last message of that member to that group that
+its sender knows of. A receiver holds it until it has delivered these in each of its own groups.
 
 Differences from the paper
 --------------------------
+Vectors hold the numbers of messages, not counts. With one group both are the same, unless a process
+sends to itself alone: such a message has a number, but goes to nobody else.
+
 ``groups`` is our reading of the extension to overlapping groups: all vectors travel, including
 those of groups to which the sender does not belong. Carrying only the sender's own loses order if
-groups form a ring. The destinations of a message determine its group.
-
-The paper changes the members in views that all install together. Here each process adds and removes
-members on its own; see :mod:`antecede.core.counted`. What a process broadcast before it knew of a
-newcomer does not go to the newcomer. So on adding one, a process tells it how many that were, by a
-control packet, and the newcomer waits for none of these.
+groups form a ring. The destinations of a message determine its group. Vectors are in the order of
+the groups' names, and of the members as the group lists them.
 
 References
 ----------
@@ -44,296 +19,234 @@ References
    ACM Transactions on Computer Systems 9(3):272-314, 1991. https://doi.org/10.1145/128738.128742
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.casts import Targets
-from antecede.core.counted import Counted
-from antecede.core.counts import Counts
-from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Formula, Option, ProtocolInfo
-from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.validation import check_claim, is_count, is_counts, is_records, malformed
-from antecede.errors import UsageError
+from antecede.endpoint.arguments import GROUPS, Groups
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
+from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, knows_too_much
+from antecede.endpoint.vectors import LATER, Vector, VectorWire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Vectors = tuple[tuple[int, ...], ...]
-Records = tuple[tuple[str, int], ...]
+NO_GROUP = "is not for a group of its sender"
 
 
-class Heard(Counts):
-    """The vector of a message to all, by numbers."""
+class BroadcastWire(VectorWire):
+    """VT(m), without the message itself."""
 
-    __slots__ = ()
-    PROTOCOL: ClassVar = "broadcast"
-    FORM: ClassVar = "row"
-
-    @classmethod
-    def read(cls, control: object, roster: Roster) -> Counts | None:
-        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
-        if not is_records(control, roster.names):
-            return None
-        counts = dict(cast("Records", control))
-        if counts.keys() != roster.numbers.keys():
-            return None
-        return cls((tuple([counts[name] for name in roster.names]),))
-
-    def spell(self, roster: Roster) -> object:
-        """Return pairs (process, count), sorted."""
-        return tuple(sorted(zip(roster.names, self.rows[0], strict=True)))
+    def spell(self, packet: Packet) -> object:
+        """Return VT(m): sorted pairs (process, number), with the message itself."""
+        message = packet.content
+        vector = cast("Vector", message.control).copy()
+        vector[message.sender] = message.seq << self.view.shift
+        return named(self.view, vector)
 
 
-@register
-class Broadcast(Counted):
-    """One process's vectors, one per group."""
+class Broadcast(Rules):
+    """One process's vector, with one group of all: ``VT(p)`` is ``reached``."""
 
     INFO: ClassVar = ProtocolInfo(
         name="broadcast",
         idea="a vector of broadcasts delivered, one per group",
         paper="Birman, Schiper, Stephenson 1991",
         casts=("broadcast", "groups"),
-        assumptions=(
-            "closed groups; every packet arrives eventually; processes may join and leave if there "
-            "is one group of all"
-        ),
-        cost="one integer per member and group; n for one group of all",
+        guarantee="causal order, also across groups; a message waits only for real causes",
+        assumptions="fixed membership; closed groups; every packet arrives eventually",
+        cost="one integer for each member of each group; n with one group of all",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        options={
-            "groups": Option(None, "a dict of group names to members; by default {'all': members}")
-        },
-        dynamic=True,
+        options={"groups": GROUPS},
         short_name="BSS",
-        wire_number=8,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
     )
-    STATE: ClassVar = Counted.STATE | {"_vectors": {str: {NAME: int}}, "_starts": {NAME: int}}
-    STAMP: ClassVar = Heard
-
-    def _start(self) -> None:
-        self._groups = as_groups(self.options["groups"], self.members)
-        self.options["groups"] = self._groups
-        self._all = next(iter(self._groups)) if self._is_whole() else ""
-        """The name of the one group, if it is of all members."""
-        self._vectors: dict[str, dict[str, int]] = {
-            name: dict.fromkeys(self._names if self._all else members, 0)
-            for name, members in self._groups.items()
-        }
-        if not self._all:
-            self._kind = None  # messages carry a vector for each group, by names
-        self._starts: dict[str, int] = {}
-        """How many broadcasts a process had made when it added us."""
-
-    def _is_whole(self) -> bool:
-        groups = self.options["groups"]
-        if not isinstance(groups, dict):
-            return groups is None
-        return len(groups) == 1 and set(*groups.values()) == set(self.members)
-
-    def _check_dynamic(self) -> None:
-        if not self._is_whole():
-            msg = (
-                "broadcast has a fixed membership with groups (which of them would a new process "
-                "join?); make new endpoints instead, or use one group of all"
-            )
-            raise UsageError(msg)
-
-    def _count_sends(self, _: Targets) -> Counts:
-        mine = self._vectors[self._all]
-        mine[self.process] += 1
-        return Heard((tuple(mine.values()),))
-
-    def _post(self, sending: Sending) -> None:
-        if self._all:
-            super()._post(sending)
-        else:
-            for dest, control in self._stamp(sending).items():
-                self._emit(dest, control, sending)
-
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        """Return a vector for each group."""
-        group = group_of(self._groups, self.process, sending.others)
-        assert group is not None
-        self._vectors[group][self.process] += 1
-        told = tuple([tuple(vector.values()) for vector in self._vectors.values()])
-        return dict.fromkeys(sending.others, told)
+    WIRE: ClassVar[type[VectorWire]] = BroadcastWire
 
     @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the vectors by the model of [JPCY97]."""
-        if packet.roster is None:
-            return super().measure(packet)
-        size = len(packet.roster)
-        return ControlSize(size, 0, CLOCK_BYTES * size)
+    def of(cls, view: View) -> type[Rules]:
+        groups = cast("Groups", view.options["groups"])
+        is_whole = len(groups) == 1 and len(*groups.values()) == view.n
+        return cls if is_whole else Grouped
 
-    # Checks.
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Step 1: count the message, and stamp it with VT as it was before."""
+        message.control = self.reached.copy()
+        self.reached[self.me] = message.seq << self.view.shift | self.me
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind == "control":
-            self._check_start(packet)
-        elif self._all:
-            super()._check(packet)
-        else:
-            self._check_groups(packet)
+    def check(self, packet: Packet) -> str:
+        message = packet.content
+        if message.dests | 1 << message.sender != self.view.everyone:
+            return "is not for all members"
+        is_later = cast("Vector", message.control)[self.me] > self.reached[self.me]
+        return knows_too_much(self.made) if is_later and not self.is_stale else ""
 
-    def _check_start(self, packet: Packet) -> None:
-        control = packet.control
-        is_start = type(control) is tuple and len(control) == 1 and is_count(control[0], 1)
-        if not is_start or packet.n != 1 or not self._all:
-            raise malformed(packet, "a count of broadcasts, in the first packet of a channel")
+    def needs(self, packet: Packet) -> list[int]:
+        """Return VT(m): what the sender had delivered, and its own earlier messages."""
+        return cast("Vector", packet.content.control)
 
-    def _check_form(self, packet: Packet, control: object) -> None:
-        if not is_records(control, self._names):
-            raise malformed(packet, "sorted pairs (process, count)")
+    def blocker(self, packet: Packet) -> int:
+        """Step 2: wait until VT(p) has come as far as VT(m)."""
+        vector = cast("Vector", packet.content.control)
+        for key, mine in zip(vector, self.reached):
+            if key > mine:
+                return key
+        return FREE
 
-    def _check_claims(self, packet: Packet) -> None:
-        counts, me = self._carried(packet).rows[0], self._me
-        source = self._index.get(packet.source, me)
-        if source != me and counts[source] < 1:
-            raise malformed(packet, "its source to count the message")
-        made = self._vectors[self._all][self.process]
-        if counts[me] > made:
-            check_claim(self, packet, counts[me], made)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Step 3: VT(p) takes in the message; the rest of VT(m) it has reached already."""
+        sender = packet.content.sender
+        self.reached[sender] = packet.content.seq << self.view.shift | sender
+        return self.places[sender]
 
-    def _aligned(self, control: object) -> Heard:
-        counts = dict(cast("Records", control))
-        return Heard((tuple([counts.get(name, 0) for name in self._names]),))
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return cast("Vector", packet.content.control)[sender] >> self.view.shift >= seq
 
-    @staticmethod
-    def _names_in(control: object) -> tuple[str, ...]:
-        return tuple([name for name, _ in cast("Records", control)])
+    def kept(self) -> object:
+        return named(self.view, self.reached)
 
-    @staticmethod
-    def _counted(control: object) -> set[str]:
-        return {name for name, count in cast("Records", control) if count}
+    def load(self, state: Fields) -> None:
+        """Check VT(p), which the endpoint keeps."""
+        if self.reached[self.me] >> self.view.shift > self.made:
+            raise state.wrong("reached", self.reached, f"at most {self.made} of its own messages")
 
-    def _check_groups(self, packet: Packet) -> None:
-        vectors, groups = packet.control, self._groups
-        is_vectors = type(vectors) is tuple and len(vectors) == len(groups)
-        if not is_vectors or not all(
-            map(is_counts, cast("Vectors", vectors), map(len, groups.values()))
-        ):
-            raise malformed(packet, f"counts for the members of the groups {', '.join(groups)}")
-        group = group_of(groups, packet.source, packet.dests)
-        carried = self._by_group(packet)
-        if group is None or carried[group][packet.source] < 1:
-            raise malformed(packet, "destinations and the source to form a group, and to count it")
-        for name, vector in carried.items():
-            made = self._vectors[name].get(self.process, 0)
-            check_claim(self, packet, vector.get(self.process, 0), made)
 
-    # Deliver.
+# Overlapping groups: a vector for each.
 
-    def _need(self, process: str, level: int) -> Need:
-        return Need(process, level, self.UNIT, self._all)
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """[BSS91] CBCAST: all that the sender had delivered, and its own earlier messages."""
-        if self._all:
-            yield from super()._unmet(packet)
-            return
-        group = group_of(self._groups, packet.source, packet.dests)
-        for name, vector in self._by_group(packet).items():
-            mine = self._vectors[name]
-            if self.process not in mine:
-                continue
-            for member, count in vector.items():
-                is_own = name == group and member == packet.source
-                wanted = count - 1 if is_own else count
-                if mine[member] < wanted:
-                    yield Need(member, wanted, "count", name)
+class GroupedWire(VectorWire):
+    """VT(m): a key for each member of each group."""
 
-    def _first_unmet(self, packet: Packet) -> Need | None:
-        return super()._first_unmet(packet) if self._all else next(self._unmet(packet), None)
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.slots = slots_of(view)
 
-    def _awaited_needs(self, packet: Packet) -> Iterator[Need]:
-        return super()._awaited_needs(packet) if self._all else self._unmet(packet)
+    def put(self, message: Message) -> bytes:
+        shift = self.view.shift
+        numbers = [key >> shift for key in cast("Vector", message.control)]
+        base = min(numbers)
+        return varint(base) + put_block([number - base for number in numbers])
 
-    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        starts, source = self._starts, packet.source
-        row, mine = self._carried(packet).rows[0], self._vectors[self._all]
-        for (name, have), count in zip(mine.items(), row, strict=True):
-            if have < count:
-                wanted = count - 1 if name == source else count
-                if have < wanted and starts.get(name, 0) < wanted:
-                    yield name, wanted
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        shift = self.view.shift
+        base, at = read_varint(data, at)
+        values, at = get_block(data, at, len(self.slots))
+        if 0 not in values or base + max(values) > COUNT_MAX:
+            raise PeerError("has vectors in another form than it should have")
+        vector = [
+            base + value << shift | k for (_, k), value in zip(self.slots, values, strict=True)
+        ]
+        if newest(vector, message.sender, self.view) >= message.seq:
+            raise PeerError(LATER)
+        if (group_of(self.view, message), message.sender) not in self.slots:
+            raise PeerError(NO_GROUP)
+        return vector, at
 
-    def _level(self, packet: Packet) -> int:
-        number = self._index.get(packet.source)
-        return 0 if number is None else self._carried(packet).rows[0][number]
+    def spell(self, packet: Packet) -> object:
+        message, shift = packet.content, self.view.shift
+        vector = cast("Vector", message.control).copy()
+        vector[self.slots[group_of(self.view, message), message.sender]] = message.seq << shift
+        return by_group(self.view, vector)
 
-    def _known(self, packet: Packet, process: str) -> int:
-        number = self._index.get(process)
-        count = 0 if number is None else self._carried(packet).rows[0][number]
-        return count - 1 if process == packet.source else count
 
-    def _reached(self, process: str) -> int:
-        return max(self._vectors[self._all][process], self._starts.get(process, 0))
+class Grouped(Broadcast):
+    """One process's vectors, one per group.
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        if not self._all:
-            return self._absorb_groups(packet)
-        mine, row = self._vectors[self._all], self._carried(packet).rows[0]
-        for (name, have), count in zip(mine.items(), row, strict=True):
-            if have < count:
-                mine[name] = count
-        if self._starts:
-            self._starts = {k: n for k, n in self._starts.items() if mine[k] < n}
-        return (Need(packet.source, mine[packet.source], "count", self._all),)
+    A message asks for the last one of each member to a group of this process: of all groups that
+    the two share, the newest counts.
+    """
 
-    def _absorb_groups(self, packet: Packet) -> Iterable[Need]:
-        group = group_of(self._groups, packet.source, packet.dests)
-        assert group is not None
-        for name, vector in self._by_group(packet).items():
-            mine = self._vectors[name]
-            for member, count in vector.items():
-                mine[member] = max(mine[member], count)
-        return (Need(packet.source, self._vectors[group][packet.source], "count", group),)
+    WIRE: ClassVar = GroupedWire
 
-    def _by_group(self, packet: Packet) -> dict[str, dict[str, int]]:
-        """Return what the packet carries, by group and member."""
-        vectors = cast("Vectors", packet.control)
-        return {
-            name: dict(zip(members, vector, strict=True))
-            for (name, members), vector in zip(self._groups.items(), vectors, strict=True)
-        }
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._slots = slots_of(view)
+        self._vector: Vector = [k for _, k in self._slots]
+        """``VT(p)``, of all groups."""
+        groups = {group for group, k in self._slots if k == me}
+        self._mine = [slot for (group, _), slot in self._slots.items() if group in groups]
+        """The slots of this process's groups."""
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        """Learn how many broadcasts the source made before it added us."""
-        (count,) = cast("tuple[int]", packet.control)
-        self._starts[packet.source] = count
-        return (self._need(packet.source, count),)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Step 1: count the message in its group, and stamp it with all vectors before that."""
+        message.control = self._vector.copy()
+        slot = self._slots[group_of(self.view, message), self.me]
+        self._vector[slot] = message.seq << self.view.shift | self.me
+        return ALIKE
 
-    # Membership.
+    def check(self, packet: Packet) -> str:
+        message = packet.content
+        if (group_of(self.view, message), message.sender) not in self._slots:
+            return NO_GROUP
+        return self.too_new(newest(cast("Vector", message.control), self.me, self.view))
 
-    def _joined(self, process: str) -> None:
-        super()._joined(process)
-        made = self._vectors[self._all][self.process]
-        if made:
-            self._emit_control(process, (made,))
+    def needs(self, packet: Packet) -> list[int]:
+        """Return what VT(m) says of the groups of this process."""
+        vector, me = cast("Vector", packet.content.control), self.me
+        return [key for slot in self._mine if (key := vector[slot]) & self.low != me]
 
-    def _left(self, process: str) -> None:
-        self._starts.pop(process, None)
-        self._regroup()
+    def blocker(self, packet: Packet) -> int:
+        """Step 2."""
+        return Rules.blocker(self, packet)
 
-    def _renamed(self, _: tuple[str, ...]) -> None:
-        mine = self._vectors[self._all]
-        self._vectors = {self._all: {name: mine.get(name, 0) for name in self._names}}
-        self._regroup()
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Step 3: all vectors take in those of the message, and the message itself."""
+        message = packet.content
+        self._vector = list(map(max, self._vector, cast("Vector", message.control)))
+        slot = self._slots[group_of(self.view, message), message.sender]
+        self._vector[slot] = self.reached[message.sender] = self.key(packet)
+        return self.places[message.sender]
 
-    def _regroup(self) -> None:
-        self._groups = {self._all: self.members}
-        self.options["groups"] = self._groups
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return newest(cast("Vector", packet.content.control), sender, self.view) >= seq
 
-    def _check_own_state(self) -> bool:
-        groups = {self._all: self._names} if self._all else self._groups
-        if {name: set(vector) for name, vector in self._vectors.items()} != {
-            name: set(members) for name, members in groups.items()
-        }:
-            return False
-        if self._all:  # in the order of our numbers
-            mine = self._vectors[self._all]
-            self._vectors = {self._all: {name: mine[name] for name in self._names}}
-        return all(is_count(n) for vector in self._vectors.values() for n in vector.values())
+    def kept(self) -> object:
+        return by_group(self.view, self._vector)
+
+    def state(self) -> State:
+        return {"vectors": [key >> self.view.shift for key in self._vector]}
+
+    def load(self, state: Fields) -> None:
+        numbers = state.numbers("vectors", len(self._slots))
+        for (_, k), slot in self._slots.items():
+            self._vector[slot] = numbers[slot] << self.view.shift | k
+        if newest(self._vector, self.me, self.view) > self.made:
+            raise state.wrong("vectors", numbers, f"at most {self.made} of its own messages")
+
+
+def slots_of(view: View) -> dict[tuple[str, int], int]:
+    """Return the place of each member of each group in a vector of all."""
+    groups = cast("Groups", view.options["groups"])
+    pairs = [(name, view.numbers[one]) for name in sorted(groups) for one in groups[name]]
+    return {pair: slot for slot, pair in enumerate(pairs)}
+
+
+def group_of(view: View, message: Message) -> str:
+    """Return the group that a sender and its destinations form together, or nothing."""
+    groups, wanted = cast("Groups", view.options["groups"]), message.dests | 1 << message.sender
+    return next((name for name in sorted(groups) if view.mask(groups[name]) == wanted), "")
+
+
+def newest(vector: Vector, member: int, view: View) -> int:
+    """Return the number of a member's newest message to any group."""
+    return max([key for key in vector if key & view.low == member], default=0) >> view.shift
+
+
+def named(view: View, vector: Vector) -> tuple[tuple[str, int], ...]:
+    """Return sorted pairs (process, number)."""
+    numbers = [key >> view.shift for key in vector]
+    return tuple(sorted(zip(view.members, numbers, strict=True)))
+
+
+def by_group(view: View, vector: Vector) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers for each group, in the order of names."""
+    groups, rest = cast("Groups", view.options["groups"]), [key >> view.shift for key in vector]
+    return tuple([tuple([rest.pop(0) for _ in groups[name]]) for name in sorted(groups)])
+
+
+register(Broadcast)

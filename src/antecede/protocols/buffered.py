@@ -5,48 +5,18 @@ at a time and waits until the receiver's input buffer has acknowledged it. So wh
 posted, everything that its process sent before is already in some input buffer, and nothing can be
 overtaken, not even through other processes. The input buffer is a FIFO queue.
 
-Guarantee
----------
-Causal order. A message waits at its sender for acknowledgements, also of unrelated messages; at its
-receiver it never waits for another message.
-
-Assumes
--------
-Unicast. Every packet arrives eventually; the network may reorder and duplicate packets. Processes
-may join and leave. Buffers are large enough: with small ones an exchange can block forever, as the
-paper's footnote 2 says.
-
-Cost
-----
-Nothing on the message; one acknowledgement per message, and a wait for it between two messages of
-one sender (with ``pipelined``: only when the receiver changes).
-
-Names
------
-==========================  ==========================================================
-paper                       here
-==========================  ==========================================================
-``OB_i``                    ``Buffered._output``
-``IB_i``                    the holding buffer of the base, in order of arrival
-send, insert                ``send``
-post                        the packet's appearance in ``Effects.packets``
-get, and its answer         ``receive``, and the control packet it returns
-acknowledge                 ``receive`` of that control packet
-deliver, receive            the delivery; by ``take`` in pull mode
-==========================  ==========================================================
-
 Differences from the paper
 --------------------------
 The paper's input buffer acknowledges a message and then enqueues it. Here it is enqueued first: the
 proof needs this order if the two are not one step. A message to oneself is delivered at once and
 enters no buffer. Without pull mode the application is always ready, so the input buffer is empty
-between calls. ``pipelined`` is footnote 4; if packets may be reordered it needs channel numbers,
-which the base checks (acknowledgements are numbered too). Buffers are bounded: the output buffer by
-``queue_max``, and in pull mode the input buffer by ``held_max``; a packet refused there is not
-acknowledged. ``take(source)`` sees only the oldest message, since a FIFO queue has no access to
-those behind it. Joining and leaving are our extension: messages to a process that left are dropped
-from the output buffer, and the next one is posted without its acknowledgement. Its name is kept
-until nothing of it is held and every other member has sent something.
+between calls. ``pipelined`` is footnote 4. If packets may be reordered it needs their numbers on
+the channel, which acknowledgements have too: a message waits until all before it are taken. Buffers
+are bounded: the output buffer by ``queue_max``, and in pull mode the input buffer by ``held_max``;
+a packet refused there is not acknowledged. ``take(source)`` sees only the oldest message, since a
+FIFO queue has no access to those behind it.
+
+:mod:`antecede.protocols.specs.buffered` is the protocol as printed, by names.
 
 References
 ----------
@@ -55,32 +25,36 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
+from collections import deque
 from typing import ClassVar
 
-from antecede.core.groups import as_flag
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import NAME
-from antecede.core.messages import MessageId, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.retiring import Retiring
-from antecede.core.validation import malformed
-from antecede.errors import PeerError, QueueFullError
-
-Posting = tuple[str, MessageId, tuple[str, ...], bytes]
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import Message, Packet
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import NOBODY, Rules, State, load_message, saved_message
+from antecede.endpoint.view import View
 
 
-@register
-class Buffered(Retiring):
-    """One process's output buffer; the base's holding buffer is its input buffer."""
+class Buffered(Rules):
+    """One process's output buffer; messages are delivered as they arrive."""
 
     INFO: ClassVar = ProtocolInfo(
         name="buffered",
         idea="no control information; acknowledged FIFO buffers",
         paper="Mattern, Fünfrocken 1995",
         casts=("unicast",),
-        assumptions="every packet arrives eventually; unicast; processes may join and leave",
-        cost="nothing on the message; an acknowledgement per message, and the wait for it",
+        guarantee="causal order; a message waits at its sender, never at its receiver for another",
+        assumptions=(
+            "fixed membership; every packet arrives eventually; unicast; buffers that are large "
+            "enough: with small ones an exchange can block forever ([MF95] footnote 2)"
+        ),
+        cost=(
+            "nothing on the message; an acknowledgement per message, and the wait for it between "
+            "two messages of one sender (with pipelined: only when the receiver changes)"
+        ),
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "pipelined": Option(
@@ -88,146 +62,167 @@ class Buffered(Retiring):
                 doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
             )
         },
-        dynamic=True,
-        wire_number=5,
+        unmarked_by_skip="messages do not tell what their senders knew",
         bytes_per_entry=0,
         queueing=True,
         variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
-    STATE: ClassVar = {
-        "_output": [(NAME, MessageId, (str, ...), bytes)],
-        "_receiver": str,
-        "_awaited": int,
-        "_departing": {NAME: {NAME}},
-    }
+    IS_GUARDED: ClassVar = True
+    IS_EAGER: ClassVar = True
 
-    def _start(self) -> None:
-        self._pipelined = self._fifo = as_flag("pipelined", self.options["pipelined"])
-        self._output: list[Posting] = []
-        self._receiver = ""
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._output: deque[Message] = deque()
+        """``OB_i``; in pull mode, ``IB_i`` is what the endpoint keeps until it is taken."""
+        self._receiver = me
+        """Whose acknowledgements are awaited, and how many."""
         self._awaited = 0
-        self._departing = {name: set(self.members) - {self.process} for name in self._removed}
-        """Of those who left: the members from whom nothing has arrived since."""
+        self._ack = Message(view, me, 0, 0, b"", None)
 
-    def kept_entries(self) -> int:
-        """Return 0: it keeps messages, but no control information."""
-        return 0
+    @classmethod
+    def of(cls, view: View) -> type[Rules]:
+        return Pipelined if view.options["pipelined"] else cls
 
-    @property
-    def queued(self) -> int:
-        """The number of messages in the output buffer."""
-        return len(self._output)
+    # The output buffer.
 
-    def _admit(self, targets: tuple[str, ...]) -> None:
-        others = [dest for dest in targets if dest != self.process]
-        if not others or (not self._output and self._can_post(others[0])):
-            return
-        if len(self._output) >= self.queue_max:
-            msg = (
-                f"the output buffer already holds {len(self._output)} messages "
-                f"(queue_max={self.queue_max}); send again after {self._receiver!r} "
-                "has acknowledged one"
-            )
-            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse what would wait in a full output buffer."""
+        if self._output or not self._can_post(others[0]):
+            self._check_queue(1)
 
-    def _post(self, sending: Sending) -> None:
-        (dest,) = sending.others
-        self._output.append((dest, sending.message, sending.dests, sending.payload))
-        self._post_due()
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Insert: enqueue m in OB."""
+        self._output.append(message)
+        self._post()
 
-    def _post_due(self) -> None:
-        """[MF95] 3.2, posting messages: the oldest first, and only when nothing is awaited."""
-        while self._output and self._can_post(self._output[0][0]):
-            dest, message, dests, payload = self._output.pop(0)
+    def _post(self) -> None:
+        """Post: dequeue the next message, transmit it, and wait until it is acknowledged."""
+        output = self._output
+        while output and self._can_post(dest := self._receiver_of(output[0])):
             self._receiver = dest
             self._awaited += 1
-            self._emit(dest, (), Sending(message, dests, payload))
+            self.outbox.append((dest, output.popleft(), None))
+        self.queued = len(output)
 
-    def _can_post(self, dest: str) -> bool:
-        return not self._awaited or (self._pipelined and dest == self._receiver)
+    def _can_post(self, dest: int) -> bool:
+        return not self._awaited
 
-    def _left(self, process: str) -> None:
-        """Drop what would be posted to a process that left, and await nothing of it.
+    def _receiver_of(self, message: Message) -> int:
+        return (message.dests & ~(1 << self.me)).bit_length() - 1
 
-        Nothing can be overtaken by this: what the process itself had posted and we do not have was
-        not acknowledged, so it posted nothing after that to others.
+    # The input buffer.
+
+    def check(self, packet: Packet) -> str:
+        message = packet.content
+        if message.seq:
+            if message.dests & ~(1 << message.sender) != 1 << self.me:
+                return f"is for {packet.dests}; buffered is unicast, expected one destination"
+        elif not self._awaited or packet.source_no != self._receiver:
+            return f"acknowledges a message, but none to {packet.source!r} awaits that"
+        return ""
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Get a message and acknowledge it; or take an acknowledgement, and post again."""
+        if packet.content.seq:
+            self.outbox.append((packet.source_no, self._ack, None))
+        else:
+            self._awaited -= 1
+            self._post()
+        return ()
+
+    def gone(self, source: int) -> None:
+        """Post nothing to one that is gone, and await nothing of it.
+
+        What it had posted and we do not have was not acknowledged, so it posted nothing after that.
         """
-        self._output = [posting for posting in self._output if posting[0] != process]
-        if self._receiver == process:
-            self._awaited, self._receiver = 0, ""
-        self._post_due()
-        for silent in self._departing.values():
-            silent.discard(process)
-        self._departing[process] = set(self.members) - {self.process}
+        self._output = deque([m for m in self._output if self._receiver_of(m) != source])
+        if self._receiver == source:
+            self._receiver, self._awaited = self.me, 0
+        self._post()
 
-    def _hear(self, source: str) -> None:
-        """Note that something of a member has arrived since others left."""
-        if self._departing:
-            for silent in self._departing.values():
-                silent.discard(source)
-            self._part()
+    def kept(self) -> object:
+        """Return OB, (receiver, number) each, and whose acknowledgement is awaited, if any's."""
+        names, awaited = self.view.members, self._awaited
+        output = [(names[self._receiver_of(message)], message.seq) for message in self._output]
+        return tuple(output), names[self._receiver] if awaited else None
 
-    def _part(self) -> None:
-        """Forget those who left, once nothing of them is held and everyone else was heard."""
-        held = self._tally.counts_of
-        names = {name for name, silent in self._departing.items() if not silent}.difference(held)
-        for name in names:
-            del self._departing[name]
-        if names:
-            self._retire(names)
+    def kept_entries(self) -> int:
+        return 0
 
-    def _check(self, packet: Packet) -> None:
-        if packet.control != () or type(packet.control) is not tuple:
-            raise malformed(packet, "none at all, ()")
-        if packet.kind == "data":
-            self._check_unicast(packet)
-        elif not self._channels.is_seen(packet.source, packet.n) and not self._is_awaited(
-            packet.source
-        ):
-            msg = (
-                f"packet {packet.n} from {packet.source!r} acknowledges a message, but no "
-                f"message to {packet.source!r} awaits that; drop it"
-            )
-            raise PeerError(msg)
+    def state(self) -> State:
+        output = [saved_message(message) for message in self._output]
+        return {"output": output, "receiver": self._receiver, "awaited": self._awaited}
 
-    def _check_unicast(self, packet: Packet) -> None:
-        if set(packet.dests) - {packet.source} != {self.process}:
-            msg = (
-                f"packet {packet.n} from {packet.source!r} is for {packet.dests}; buffered is "
-                f"unicast, expected {self.process!r} alone"
-            )
-            raise PeerError(msg)
+    def load(self, state: Fields) -> None:
+        for entry in state.list("output"):
+            message = load_message(self, state, "output", entry)
+            if (message.dests & ~(1 << self.me)).bit_count() != 1:
+                raise state.wrong("output", entry, "messages to one other process each")
+            if self._output and message.seq <= self._output[-1].seq:
+                raise state.wrong("output", entry, "messages in the order of their numbers")
+            self._output.append(message)
+        self._receiver = state.number("receiver", 0, self.view.n - 1)
+        self._awaited = state.number("awaited", 0, self.made)
+        if self._awaited and self._receiver == self.me:
+            raise state.wrong("receiver", self._receiver, "another process")
+        if self._output and self._can_post(self._receiver_of(self._output[0])):
+            raise state.wrong("output", len(self._output), "nothing, because nothing is awaited")
+        self.queued = len(self._output)
 
-    def _is_awaited(self, source: str) -> bool:
-        if source != self._receiver:
-            return False
-        early = self._channels.parked.get(source, {})
-        if self._awaited > len(early):
-            return True
-        return self._awaited > sum(packet.kind == "control" for packet in early.values())
 
-    def _unmet(self, _: Packet) -> Iterator[Need]:
-        yield from ()
+class Pipelined(Buffered):
+    """``pipelined``: messages in a row to the same receiver do not wait for each other.
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        if packet.source in self._departing:
-            self._part()
-        return ()
+    So a channel's messages are handled in its order. Acknowledgements take effect as they come.
+    """
 
-    def _on_data(self, packet: Packet) -> None:
-        self._arrive(packet)
-        self._emit_control(packet.source, ())
-        self._hear(packet.source)
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._acks: list[set[int]] = [set() for _ in range(view.n)]
+        """By source, the places of acknowledgements beyond the place that is reached."""
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        self._awaited -= 1
-        self._post_due()
-        self._hear(packet.source)
-        return ()
+    def _can_post(self, dest: int) -> bool:
+        return not self._awaited or dest == self._receiver
 
-    def _next_ready(self, source: str | None = None) -> tuple[int, Packet] | None:
-        """Consider only the oldest message, and only if it is from ``source``."""
-        oldest = next(iter(self._hold.packets.values()), None)
-        if oldest is None or source not in (None, oldest.source):
-            return None
-        return self._hold.pop_ready()
+    def key(self, packet: Packet) -> int:
+        """Return the place on the channel: only that is waited for."""
+        return packet.n << self.view.shift | packet.source_no
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the place before, for messages."""
+        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        source = packet.source_no
+        return source, packet.content.seq - 1 if key > self.reached[source] else 0
+
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Do as before, and note how far the channel is taken."""
+        source, acks = packet.source_no, self._acks[packet.source_no]
+        place = self.reached[source] >> self.view.shift
+        if packet.content.seq:
+            place = packet.n  # all messages before it are delivered
+        else:
+            acks.add(packet.n)
+        while place + 1 in acks:
+            place += 1
+        if acks:
+            self._acks[source] = {ack for ack in acks if ack > place}
+        self.reached[source] = place << self.view.shift | source
+        super().taken(packet)
+        return self.places[source]
+
+    def state(self) -> State:
+        return super().state() | {"acks": [sorted(acks) for acks in self._acks]}
+
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        self._acks = state.beyond("acks", [key >> self.shift for key in self.reached])
+
+
+register(Buffered)

@@ -3,29 +3,6 @@
 A conversation is a graph: a message is attached to those messages its sender had seen that no other
 seen message followed. It carries their ids and waits for them, and for nothing else.
 
-Guarantee
----------
-Causal order; a message waits only while a real cause of it is missing.
-
-Assumes
--------
-One fixed group in which every message goes to all. Every packet arrives eventually; the network may
-reorder and duplicate packets.
-
-Cost
-----
-One id per direct predecessor: at most ``n``, usually far fewer.
-
-Names
------
-==================  ====================================================
-paper               here
-==================  ====================================================
-context graph       ``Context._newest``: what is in it, by sender
-leaves              ``Context._leaves``
-predecessors        ``Packet.control``: sorted pairs (process, number)
-==================  ====================================================
-
 Differences from the paper
 --------------------------
 Written from descriptions of Psync. The graph is kept as one number per sender, because the messages
@@ -39,21 +16,57 @@ References
    1989. https://doi.org/10.1145/65000.65001
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
+from itertools import pairwise
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.kinds import NAME
-from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_pairs, malformed
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import folded, get_column, put_column, read_varint, unfolded, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Pairs = tuple[tuple[str, int], ...]
+
+class ContextWire(Wire):
+    """The ids of predecessors, at most one of each sender."""
+
+    def put(self, message: Message) -> bytes:
+        """Return how many, the gaps between their senders, and how far each is from us."""
+        keys = cast("list[int]", message.control)
+        senders = [key & self.view.low for key in keys]
+        one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])
+        two, numbers = put_column([folded((k >> self.view.shift) - message.seq) for k in keys])
+        return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        code, at = read_varint(data, at)
+        gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
+        codes, at = get_column(data, at, code >> 4, code & 3)
+        keys: list[int] = []
+        sender = -1
+        for gap, far in zip(gaps, codes, strict=True):
+            sender += gap + 1
+            seq = message.seq + unfolded(far)
+            if sender >= self.view.n or not 1 <= seq <= COUNT_MAX:
+                raise PeerError("names messages that nobody sent")
+            if sender == message.sender and seq >= message.seq:
+                raise PeerError("knows of later messages of its sender")
+            keys.append(seq << self.view.shift | sender)
+        return keys, at
+
+    def spell(self, packet: Packet) -> object:
+        return tuple(sorted(map(self.view.id, cast("list[int]", packet.content.control))))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        count = len(cast("list[int]", packet.content.control))
+        return ControlSize(count, 0, PAIR_BYTES * count)
 
 
-@register
-class Context(Endpoint):
+class Context(Rules):
     """One process's view of the conversation."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -62,45 +75,62 @@ class Context(Endpoint):
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
         casts=("broadcast",),
         assumptions="one fixed group; every packet arrives eventually",
-        cost="one id per direct predecessor; at most n",
+        cost="one id per direct predecessor; at most n, usually far fewer",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        fixed_because="a newcomer could not tell which predecessors it will never get",
-        wire_number=10,
+        lost_by_skip=(
+            "a message names only its direct predecessors, so one that is lost takes the names of "
+            "those before it along"
+        ),
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )
-    STATE: ClassVar = {"_newest": {NAME: int}, "_leaves": {NAME: int}}
+    WIRE: ClassVar = ContextWire
 
-    def _start(self) -> None:
-        self._newest: dict[str, int] = {}
-        self._leaves: dict[str, int] = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._leaves: dict[int, int] = {}
+        """By sender, the key of a message that no other one here followed."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        predecessors: Pairs = tuple(sorted(self._leaves.items()))
-        self._newest[self.process] = sending.message.seq
-        self._leaves = {self.process: sending.message.seq}
-        return dict.fromkeys(sending.others, predecessors)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Attach the message to all leaves; then it is the only one."""
+        message.control = [key for _, key in sorted(self._leaves.items())]
+        self._leaves = {self.me: message.seq << self.view.shift | self.me}
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not is_pairs(packet.control):
-            raise malformed(packet, "sorted pairs (process, number)")
-        pairs = cast("Pairs", packet.control)
-        self._check_names(packet, (process for process, _ in pairs))
-        known = dict(pairs)
-        if known.get(packet.source, 0) >= packet.message_id.seq:
-            raise malformed(packet, f"messages of {packet.source!r} before {packet.message}")
-        check_claim(self, packet, known.get(self.process, 0), self._seq)
+    def check(self, packet: Packet) -> str:
+        for key in cast("list[int]", packet.content.control):
+            if key & self.low == self.me:
+                return self.too_new(key >> self.shift)
+        return ""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        for process, seq in cast("Pairs", packet.control):
-            if self._newest.get(process, 0) < seq:
-                yield Need(process, seq)
+    def needs(self, packet: Packet) -> list[int]:
+        low, me = self.low, self.me
+        return [key for key in cast("list[int]", packet.content.control) if key & low != me]
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        seq = packet.message_id.seq
-        self._newest[packet.source] = seq
-        for process, number in cast("Pairs", packet.control):
-            if self._leaves.get(process) == number:
-                del self._leaves[process]
-        self._leaves[packet.source] = seq
-        return (Need(packet.source, seq),)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Add the message to the graph: it is a leaf, and its predecessors no longer are."""
+        sender, leaves, low = packet.content.sender, self._leaves, self.low
+        for key in cast("list[int]", packet.content.control):
+            if leaves.get(key & low) == key:
+                del leaves[key & low]
+        self.reached[sender] = leaves[sender] = packet.content.seq << self.view.shift | sender
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        keys = cast("list[int]", packet.content.control)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
+
+    def state(self) -> State:
+        return {"leaves": sorted(self._leaves.values())}
+
+    def load(self, state: Fields) -> None:
+        newest = dict(enumerate(self.reached))
+        newest[self.me] = max(newest[self.me], self.made << self.shift | self.me)
+        for key in state.numbers("leaves", most=(SAVED_MAX + 1 << self.shift) - 1):
+            sender = key & self.low
+            if sender in self._leaves or key > newest.get(sender, -1):
+                raise state.wrong("leaves", key, "one message of each sender, delivered here")
+            self._leaves[sender] = key
+
+
+register(Context)

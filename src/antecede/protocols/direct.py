@@ -8,25 +8,6 @@ Guarantee
 ---------
 Causal order; a message waits only while a real cause of it is missing.
 
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-
-Cost
-----
-At most one pair (process, number) per process in each of ``n`` sets: ``O(n * n)`` at worst.
-
-Names
------
-=================  ====================================================
-paper              here
-=================  ====================================================
-``SENT_i``         ``MessageId.seq``
-``DELIVERED_i``    ``Direct._known`` (row: who delivered, then of whom)
-``CB_i``           ``Direct._barriers``
-``CB_M``           ``Packet.control``: a set of pairs for each member
-=================  ====================================================
-
 Differences from the paper
 --------------------------
 Only the abstract was available to us, so this is a reconstruction. The structures are those that
@@ -55,27 +36,85 @@ References
    Computing Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from __future__ import annotations
+
+from itertools import islice
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_choice
-from antecede.core.info import Formula, Option, ProtocolInfo, Variant
-from antecede.core.kinds import NAME
-from antecede.core.messages import PAIR_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_counts, malformed
+from antecede.endpoint.arguments import as_choice
+from antecede.endpoint.counts import larger, stepped, steps
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_block, put_block
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Pairs = dict[str, int]
-Sets = tuple[tuple[tuple[str, int], ...], ...]
+Barrier = dict[int, int]
+"""Messages to wait for: the key of at most one of each sender."""
+Control = tuple[Barrier, ...]
+"""CB_M: a barrier for each member."""
 PRUNES = ("literal", "direct", "full")
 OWN_SLOTS = ("emptied", "kept")
 
 
-@register
-class Direct(Endpoint):
-    """One process's barriers: what its next message must wait for at each destination."""
+class DirectWire(Wire):
+    """CB_M: how many keys each set has; their senders; and their distances from this message."""
+
+    def put(self, message: Message) -> bytes:
+        shift, barriers = self.view.shift, cast("Control", message.control)
+        senders: list[int] = []
+        numbers: list[int] = []
+        for barrier in barriers:
+            last = -1
+            for sender in sorted(barrier):
+                senders.append(sender - last - 1)
+                numbers.append(barrier[sender] >> shift)
+                last = sender
+        parts = [list(map(len, barriers)), senders, steps(numbers, message.seq)]
+        return b"".join([put_block(part) for part in (parts if senders else parts[:1])])
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        n, shift, seq = self.view.n, self.view.shift, message.seq
+        sizes, at = get_block(data, at, n)
+        total = sum(sizes)
+        if max(sizes) > n or total > 8 * len(data):
+            raise PeerError("has sets of messages that nobody sent")
+        senders, at = get_block(data, at, total) if total else ((), at)
+        codes, at = get_block(data, at, total) if total else ((), at)
+        numbers = stepped(codes, seq)
+        entries, barriers = iter(zip(senders, numbers, strict=True)), []
+        for size in sizes:
+            barrier: Barrier = {}
+            sender = -1
+            for gap, number in islice(entries, size):
+                sender += gap + 1
+                barrier[sender] = number << shift | sender
+            if sender >= n:
+                raise PeerError("has sets of strangers")
+            if barrier.get(message.sender, 0) >> shift >= seq:
+                raise PeerError("knows of later messages of its sender")
+            barriers.append(barrier)
+        if total and not 0 < min(numbers) <= max(numbers) <= COUNT_MAX:
+            raise PeerError("has sets of messages that nobody sent")
+        return tuple(barriers), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return CB_M: for each member, sorted pairs (process, number)."""
+        return spelt(self.view, cast("Control", packet.content.control))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        pairs = sum(map(len, cast("Control", packet.content.control)))
+        return ControlSize(pairs, 0, PAIR_BYTES * pairs)
+
+
+class Direct(Rules):
+    """One process's barriers: what its next message must wait for at each destination.
+
+    Barriers are replaced, never changed, so messages share them.
+    """
 
     INFO: ClassVar = ProtocolInfo(
         name="direct",
@@ -97,11 +136,9 @@ class Direct(Endpoint):
         },
         reconstruction=True,
         short_name="PRS",
-        fixed_because=(
-            "a message stands for those it follows; if it is lost, later ones do not show that "
-            "they rest on it"
-        ),
-        wire_number=7,
+        lost_by_skip="a message stands for those that it follows; if it is lost, later ones do "
+        "not show what it followed",
+        unmarked_by_skip="later messages do not show that they follow a lost one",
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(
             lambda n: n * n, lambda n: 6 * n * n, lambda n: 6 * n * n, most=True, cubic=True
@@ -112,129 +149,119 @@ class Direct(Endpoint):
             Variant("kept", lambda _: {"own_slot": "kept"}),
         ),
     )
-    STATE: ClassVar = {"_known": {NAME: {NAME: int}}, "_barriers": {NAME: {NAME: int}}}
+    WIRE: ClassVar = DirectWire
 
-    def _start(self) -> None:
-        self._prune = as_choice("prune", self.options["prune"], PRUNES)
-        self._own_slot = as_choice("own_slot", self.options["own_slot"], OWN_SLOTS)
-        self._known: dict[str, Pairs] = {member: {} for member in self.members}
-        self._barriers: dict[str, Pairs] = {member: {} for member in self.members}
-        self._read: tuple[object, list[Pairs]] = (None, [])
-        """The control that was checked last, and its sets; mostly it is absorbed at once."""
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._prune = view.options["prune"]
+        self._keeps_own = view.options["own_slot"] == "kept"
+        self._barriers: list[Barrier] = [{} for _ in range(view.n)]
+        """CB_i; and DELIVERED_i: by member, the last message of each known delivered there."""
+        self._known: list[Barrier] = [{} for _ in range(view.n)]
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before = tuple(tuple(sorted(self._barriers[member].items())) for member in self.members)
-        own, me = self._barriers[self.process], self.process
-        for dest in sending.others:
-            kept = {} if self._prune == "full" else minus(self._barriers[dest], own)
-            self._barriers[dest] = kept | {me: sending.message.seq}
-        kept = own if self._own_slot == "kept" else {}
-        self._barriers[me] = kept | {me: sending.message.seq}
-        return dict.fromkeys(sending.others, before)
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        as_choice("prune", options["prune"], PRUNES)
+        as_choice("own_slot", options["own_slot"], OWN_SLOTS)
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Send CB as it was; the message then stands for what it follows."""
+        barriers, me = self._barriers, self.me
+        message.control = tuple(barriers)
+        newest, own = {me: message.seq << self.shift | me}, barriers[me]
+        for dest in others:
+            left = {} if self._prune == "full" else minus(barriers[dest], own)
+            barriers[dest] = left | newest
+        barriers[me] = own | newest if self._keeps_own else newest
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        sets = cast("Control", packet.content.control)
+        claimed = max([barrier.get(self.me, 0) for barrier in sets]) >> self.shift
+        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        return list(cast("Control", packet.content.control)[self.me].values())
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Prune each barrier by what the message stands for, and by what is known delivered."""
+        message, me, barriers, known = packet.content, self.me, self._barriers, self._known
+        sender, sets = message.sender, cast("Control", message.control)
+        before = sets[sender]  # the direct predecessors of this message
+        self.reached[sender] = key = message.seq << self.shift | sender
+        newest = {sender: key}
+        known[me] = known[me] | newest
+        known[sender] = larger(known[sender], before)
+        for dest, theirs in enumerate(sets):
+            if dest in (me, sender):
+                continue
+            kept = barriers[dest]
+            if not message.dests >> dest & 1:
+                kept = larger(kept, theirs)
+            elif self._prune == "direct":
+                kept = larger(both_minus(kept, theirs, before), newest)
+            elif self._prune == "literal":
+                kept = larger(larger(kept, minus(theirs, before)), newest)
+            else:
+                kept = larger(minus(minus(kept, before), theirs), newest)
+            barriers[dest] = minus(kept, known[dest])
+        barriers[sender] = minus(barriers[sender], known[sender])
+        barriers[me] = larger(minus(barriers[me], before), newest)
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet names this message, or a later one of its sender."""
+        sets = cast("Control", packet.content.control)
+        return any(barrier.get(sender, 0) >> self.shift >= seq for barrier in sets)
+
+    def kept(self) -> object:
+        """Return CB."""
+        return spelt(self.view, tuple(self._barriers))
 
     def kept_entries(self) -> int:
-        """Return the pairs in all barriers."""
-        return sum(map(len, self._barriers.values()))
+        return sum(map(len, self._barriers))
 
-    @staticmethod
-    def _entry_count(control: object) -> int:
-        return sum(map(len, cast("Sets", control)))
+    def state(self) -> State:
+        return {
+            "barriers": [sorted(one.values()) for one in self._barriers],
+            "known": [sorted(one.values()) for one in self._known],
+        }
 
-    def _check(self, packet: Packet) -> None:
-        sets, n = packet.control, len(self.members)
-        carried = _carried(sets) if type(sets) is tuple and len(sets) == n else None
-        if packet.kind != "data" or carried is None:
-            raise malformed(packet, f"{n} sorted sets of pairs (process, number)")
-        self._read = sets, carried
-        names = set().union(*carried)
-        if not self._positions.keys() >= names:
-            self._check_names(packet, sorted(names))
-        mine = carried[self._positions[self.process]]
-        if mine.get(packet.source, 0) >= packet.message_id.seq:
-            raise malformed(packet, f"messages of {packet.source!r} before {packet.message}")
-        if self.process in names:
-            claimed = max([pairs.get(self.process, 0) for pairs in carried])
-            check_claim(self, packet, claimed, self._seq)
+    def load(self, state: Fields) -> None:
+        self._barriers, self._known = self._loaded(state, "barriers"), self._loaded(state, "known")
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        mine = self._known[self.process]
-        for process, seq in cast("Sets", packet.control)[self._positions[self.process]]:
-            if mine.get(process, 0) < seq:
-                yield Need(process, seq)
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        me, source, seq = self.process, packet.source, packet.message_id.seq
-        sets, dests = self._read[1], packet.dests
-        if packet.control is not self._read[0]:
-            sets = list(map(dict, cast("Sets", packet.control)))
-        before = sets[self._positions[source]]  # the direct predecessors of this message
-        self._known[me][source] = seq
-        self._known[source] = union_max(self._known[source], before)
-        newest, barriers, known = {source: seq}, self._barriers, self._known
-        for member, pairs in zip(self.members, sets, strict=True):
-            if member == me:
-                continue
-            kept = barriers[member]
-            if member in dests and member != source:
-                if self._prune == "direct":
-                    barriers[member] = _renewed(kept, pairs, before, newest, known[member])
-                    continue
-                kept = union_max(self._pruned(kept, pairs, before), newest)
-            elif pairs and member != source:
-                kept = union_max(kept, pairs)
-            # Drop what is known to be delivered there.
-            barriers[member] = minus(kept, known[member])
-        barriers[me] = union_max(minus(barriers[me], before), newest)
-        return (Need(source, seq),)
-
-    def _pruned(self, mine: Pairs, theirs: Pairs, before: Pairs) -> Pairs:
-        """Return what ``prune`` leaves of a barrier at a destination, unless it is "direct"."""
-        if self._prune == "literal":
-            return union_max(mine, minus(theirs, before))
-        return minus(minus(mine, before), theirs)
+    def _loaded(self, state: Fields, name: str) -> list[Barrier]:
+        low, n, most = self.low, self.view.n, self.made + 1 << self.shift
+        barriers = []
+        for keys in state.rows(name, n, most=(SAVED_MAX + 1 << self.shift) - 1):
+            barrier = {key & low: key for key in keys}
+            if len(barrier) < len(keys) or any(
+                key <= low or k >= n or (k == self.me and key >= most) for k, key in barrier.items()
+            ):
+                raise state.wrong(name, keys, "one message of each process, and none to come")
+            barriers.append(barrier)
+        return barriers
 
 
-def _carried(sets: tuple[object, ...]) -> list[Pairs] | None:
-    """Return the sets, or None unless all are sorted pairs (name, from 1), each name once."""
-    if set(map(type, sets)) != {tuple}:
-        return None
-    pairs = list(chain.from_iterable(cast("Sets", sets)))
-    if pairs:
-        if set(map(type, pairs)) != {tuple} or set(map(len, pairs)) != {2}:
-            return None
-        names, numbers = zip(*pairs, strict=True)
-        if set(map(type, names)) != {str} or not is_counts(numbers, len(pairs)) or min(numbers) < 1:
-            return None
-    carried: list[Pairs] = list(map(dict, cast("Sets", sets)))
-    are_sorted = list(map(tuple, map(sorted, cast("Sets", sets)))) == list(sets)
-    return carried if are_sorted and sum(map(len, carried)) == len(pairs) else None
-
-
-def _renewed(mine: Pairs, theirs: Pairs, before: Pairs, newest: Pairs, known: Pairs) -> Pairs:
-    """Return (mine - before) + (theirs - before) + newest - known; most of the time goes here."""
-    kept = {p: seq for p, seq in mine.items() if seq > before.get(p, 0) and seq > known.get(p, 0)}
-    for p, seq in theirs.items():
-        if seq > kept.get(p, 0) and seq > before.get(p, 0) and seq > known.get(p, 0):
-            kept[p] = seq
-    for p, seq in newest.items():
-        if seq > kept.get(p, 0) and seq > known.get(p, 0):
-            kept[p] = seq
-    return kept
-
-
-def union_max(left: Pairs, right: Pairs) -> Pairs:
-    """Return the pairs of both, with the larger number for each process; change neither."""
-    if not left or not right:
-        return left or right
-    result = dict(left)
-    for process, seq in right.items():
-        if process not in result or seq > result[process]:
-            result[process] = seq
+def both_minus(left: Barrier, right: Barrier, less: Barrier) -> Barrier:
+    """Return the larger of both, without what is not newer than ``less``; a message's main cost."""
+    result = {sender: key for sender, key in left.items() if key > less.get(sender, 0)}
+    for sender, key in right.items():
+        if key > less.get(sender, 0) and key > result.get(sender, 0):
+            result[sender] = key
     return result
 
 
-def minus(left: Pairs, right: Pairs) -> Pairs:
-    """Return the pairs of ``left`` that are newer than those of ``right``, process by process."""
+def minus(left: Barrier, right: Barrier) -> Barrier:
+    """Return those of ``left`` that are newer than those of ``right``, sender by sender."""
     if not left or not right:
         return left
-    return {p: seq for p, seq in left.items() if p not in right or seq > right[p]}
+    return {sender: key for sender, key in left.items() if key > right.get(sender, 0)}
+
+
+def spelt(view: View, barriers: Control) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return sets by names: sorted pairs (process, number)."""
+    return tuple([tuple(sorted(map(view.id, barrier.values()))) for barrier in barriers])
+
+
+register(Direct)

@@ -5,35 +5,13 @@ cluster. Representatives run ``optimal`` (or ``matrix``) among themselves, and e
 it delivers there to its cluster, over channels that keep order. A cluster may contain clusters,
 which makes more levels: then messages go up and down a tree, and only its roots run ``optimal``.
 
-Guarantee
----------
-Causal order.
-
-Assumes
--------
-Fixed, disjoint clusters whose representatives do not fail. Every packet arrives eventually; the
-network may reorder and duplicate packets, and the base restores the order of each channel.
-
-Cost
-----
-Between representatives, one number and what ``optimal`` carries for as many processes as there are
-clusters; nothing within a cluster. Up to two more hops per message and level.
-
-Names
------
-==========================  =====================================================
-paper                       here
-==========================  =====================================================
-representative process      the first of each cluster, ``Hierarchy._parent``
-highest level               ``Hierarchy._inner``, an endpoint of ``optimal``
-==========================  =====================================================
-
 Differences from the paper
 --------------------------
-[KS98]_ sketches the case in a few sentences. A message goes only where it has destinations, and
-turns around at the first representative above them. A sender that is among its own destinations
-delivers at once. In pull mode representatives pass on what they received even if
-their own application has not taken it yet; each application takes in that order.
+[KS98]_ sketches the case in a few sentences. Between representatives a packet's control is a
+message of the inner protocol. A message goes only where it has destinations, and turns around at
+the first representative above them. A sender that is among its own destinations delivers at once.
+In pull mode representatives pass on what their own application has not taken yet; each application
+takes in that order.
 
 References
 ----------
@@ -42,266 +20,43 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_choice, as_parts
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import ANY, Maybe
-from antecede.core.messages import (
-    CLOCK_BYTES,
-    INCARNATION_SHIFT,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
-from antecede.core.registry import endpoint, register, restore, size
-from antecede.core.relayed import Relayed
-from antecede.core.state import State
-from antecede.core.validation import COUNT_MAX, is_count, malformed
-from antecede.errors import UsageError
+from antecede.endpoint.arguments import as_parts
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register, rules_of, view_of
+from antecede.endpoint.relays import Chained, ChainWire
+from antecede.endpoint.rules import State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
 
 INNERS = ("optimal", "matrix")
 Names = tuple[str, ...]
 
 
-@register
-class Hierarchy(Relayed):
-    """A member of a cluster, or its representative."""
-
-    INFO: ClassVar = ProtocolInfo(
-        name="hierarchy",
-        idea="representatives run optimal among themselves, each for its cluster",
-        paper="Kshemkalyani, Singhal 1998, section 7.1",
-        assumptions="fixed, disjoint clusters; every packet arrives eventually",
-        cost="as optimal with one process per cluster, nothing within; up to two more hops",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
-        options={
-            "clusters": Option(
-                None,
-                "tuples of members, each starting with its representative; by default one. A tuple "
-                "within a tuple is a cluster below that one's representative",
-            ),
-            "inner": Option("optimal", "what representatives run: 'optimal' or 'matrix'", INNERS),
-        },
-        fixed_because="its clusters and representatives are fixed",
-        wire_number=17,
-        bytes_per_entry=None,
-        has_roles=True,
-        variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
-    )
-    STATE: ClassVar = Relayed.STATE | {"_transit": {MessageId: ANY}, "_inner_state": Maybe(dict)}
-
-    def _start(self) -> None:
-        super()._start()
-        trees = _trees(self.options["clusters"], self.members)
-        self.options["clusters"] = trees
-        self._parent: dict[str, str] = {}
-        self._below: dict[str, frozenset[str]] = {}
-        roots = tuple(_plant(tree, self._parent, self._below) for tree in trees)
-        self._root = {name: root for root in roots for name in self._below[root]}
-        self._relay = self._parent.get(self.process, self.process)
-        children = [name for name, above in self._parent.items() if above == self.process]
-        self._children = {child: place for place, child in enumerate(children)}
-        self._branch = {name: child for child in children for name in self._below[child]}
-        self._inner_name = as_choice("inner", self.options["inner"], INNERS)
-        self._inner: Endpoint | None = None
-        if self._relay == self.process:
-            # What it holds is in transit here and counts against our own limits.
-            self._inner = endpoint(
-                self._inner_name, process=self.process, members=roots, held_max=COUNT_MAX
-            )
-        self._transit: dict[MessageId, Packet] = {}
-
-    @property
-    def _inner_state(self) -> State | None:
-        return None if self._inner is None else self._inner.state()
-
-    @_inner_state.setter
-    def _inner_state(self, state: State | None) -> None:
-        made = None if state is None else restore(state, checked=True)
-        fresh, self._inner = self._inner, made
-        if _role_of(made) != _role_of(fresh):
-            msg = f"{self.process!r} among representatives as {_role_of(made)}"
-            raise ValueError(msg)
-
-    def load(self, state: State) -> None:
-        """Take over a state made by ``state()`` on an endpoint of the same kind."""
-        super().load(state)
-        for packet in self._transit.values():
-            self._tally.add(packet)
-
-    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return what each held message waits for, here or among representatives."""
-        result = super().waiting()
-        for packet in self._transit.values():
-            result[packet.message_id] = tuple(self._unmet(packet))
-        return result
-
-    def _post(self, sending: Sending) -> None:
-        self._pass_on(sending, self.process)
-
-    def _pass_on(self, content: Sending | Packet, source: str) -> None:
-        """Pass a message on to where it has destinations, except where it came from."""
-        assert content.message is not None
-        is_from_above = source not in self._below[self.process]
-        if is_from_above and not self._branch:
-            return  # a process without others below it
-        due = frozenset(content.dests) - {content.message.sender}
-        branches = {self._branch[dest] for dest in due if dest in self._branch}
-        branches.discard(source)
-        for child in sorted(branches, key=self._children.__getitem__):
-            self._emit(child, None, content)
-        if is_from_above:
-            return
-        if self._inner is None:
-            if due - self._below[self.process]:
-                self._emit(self._relay, None, content)
-        elif remote := self._roots_of(content.dests, self.process):
-            for inner in self._inner.send(remote).packets:
-                self._emit(inner.dest, (inner.message_id.seq, inner.control), content)
-
-    def _roots_of(self, dests: Names, source: str) -> Names:
-        return tuple(sorted({self._root[dest] for dest in dests} - {source}))
-
-    def _check(self, packet: Packet) -> None:
-        message, source = packet.message, packet.source
-        if packet.kind != "data" or message is None or message.sender == self.process:
-            raise malformed(packet, "a message of another process")
-        if self._is_from_above(packet):
-            self._check_above(packet)
-        elif packet.control is not None:
-            raise malformed(packet, "no control within a cluster")
-        elif source in self._children:
-            if message.sender not in self._below[source]:
-                raise malformed(packet, f"a message from {source!r} or below it")
-        elif source != self._relay or message.sender in self._below[self.process]:
-            raise malformed(packet, "a message by way of the representative")
-        elif self._below[self.process].isdisjoint(packet.dests):
-            raise malformed(packet, f"a message for {self.process!r} or below it")
-
-    def _check_above(self, packet: Packet) -> None:
-        assert self._inner is not None
-        control = packet.control
-        if type(control) is not tuple or len(control) != 2 or not is_count(control[0], 1):
-            raise malformed(packet, f"a number and {self._inner_name} control")
-        if self._root[packet.message_id.sender] != packet.source:
-            raise malformed(packet, "a message of the representative's own cluster")
-        if self.process not in self._roots_of(packet.dests, packet.source):
-            raise malformed(packet, "a message for this cluster")
-        inner = self._as_inner(packet)
-        self._inner._check_packet(inner)
-        # A higher one would tell of a restart, and then the inner endpoint refuses what it took in.
-        if not _is_below(control, 1 << INCARNATION_SHIFT):
-            raise malformed(packet, f"numbers below 2**{INCARNATION_SHIFT}")
-        if self._is_repeated(inner):
-            raise malformed(packet, f"a number that ascends, not {inner.message_id.seq} again")
-
-    def _is_repeated(self, inner: Packet) -> bool:
-        """Tell whether another packet that is not passed on yet has the same inner number.
-
-        On a channel these numbers ascend, so those that came too early are compared with the ones
-        next to them.
-        """
-        source, n, (_, seq) = inner.source, inner.n, inner.message_id
-        if self._channels.is_seen(source, n):
-            return False
-        before, after = self._channels.beside(source, n)
-        is_above = before is None or _inner_number(before) < seq
-        is_below = after is None or seq < _inner_number(after)
-        return inner.message in self._transit or not (is_above and is_below)
-
-    def _is_from_above(self, packet: Packet) -> bool:
-        """Tell whether a packet is from another root."""
-        return self._inner is not None and self._root[packet.source] == packet.source
-
-    def _as_inner(self, packet: Packet) -> Packet:
-        """Return the packet between roots; they exchange nothing else, so n agrees."""
-        seq, control = cast("tuple[int, object]", packet.control)
-        message = MessageId(packet.source, seq)
-        dests = self._roots_of(packet.dests, packet.source)
-        return replace(
-            packet, message=message, dests=dests, payload=b"", control=control,
-            protocol=self._inner_name,
-        )  # fmt: skip
-
-    def _check_room(self, packet: Packet) -> None:
-        if self.process in packet.dests or self._is_blocked(packet):
-            super()._check_room(packet)  # a message that is only passed on needs no space
-
-    def _on_data(self, packet: Packet) -> None:
-        if self._inner is None or not self._is_from_above(packet):
-            self._pass_on(packet, packet.source)
-            self._keep(packet)
-        else:
-            inner = self._as_inner(packet)
-            deliveries = self._inner.receive(inner).deliveries
-            self._transit[inner.message_id] = packet
-            self._tally.add(packet)
-            for delivery in deliveries:
-                due = self._transit.pop(delivery.message)
-                self._tally.remove(due)
-                self._pass_on(due, due.source)
-                self._keep(due)
-
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        yield from super()._unmet(packet)
-        if not isinstance(packet.control, int) and self._is_from_above(packet):
-            assert self._inner is not None
-            for need in self._inner._unmet(self._as_inner(packet)):
-                yield need._replace(scope="representatives")
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return what representatives carry; within a cluster that is nothing."""
-        if not isinstance(packet.control, tuple):
-            return ControlSize(0, 0, 0)
-        control = cast("tuple[int, tuple[tuple[object, ...], ...]]", packet.control)[1]
-        inner = "matrix" if control and len(control[0]) == 2 else "optimal"  # rows, or entries
-        entries, dests, model_bytes = size(replace(packet, control=control, protocol=inner))
-        return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
-
-
-def _role_of(inner: Endpoint | None) -> tuple[object, ...]:
-    if inner is None:
-        return ()
-    return inner.INFO.name, inner.process, inner.members, inner.held_max, inner.pull
-
-
-def _inner_number(packet: Packet) -> int:
-    return cast("tuple[int, object]", packet.control)[0]
-
-
-def _is_below(control: object, limit: int) -> bool:
-    """Tell whether all numbers of a control are below a limit."""
-    if isinstance(control, tuple):
-        return all(_is_below(part, limit) for part in control)
-    return not isinstance(control, int) or control < limit
-
-
-Tree = tuple[object, ...]
+Cluster = tuple[object, ...]
 """A representative, then the members and clusters below it."""
 
 
-def _trees(value: object, members: Names) -> tuple[Tree, ...]:
+def _as_trees(option: str, value: object, members: Names) -> tuple[Cluster, ...]:
     """Return the option ``clusters``, checked: every member is in exactly one place."""
-    if value is None:
-        return (members,)
     if not isinstance(value, (tuple, list)) or not all(isinstance(v, (tuple, list)) for v in value):
-        as_parts("clusters", value, members)  # says what is wrong
-    trees = tuple(_frozen(tree) for tree in cast("tuple[object, ...]", value))
-    flat = as_parts("clusters", tuple(tuple(_names(tree)) for tree in trees), members)
+        return as_parts(option, value, members)  # the default, or it says what is wrong
+    trees = tuple(_frozen(tree) for tree in value)
+    flat = as_parts(option, tuple(tuple(_names(tree)) for tree in trees), members)
     if sum(map(len, flat)) != len(members):
-        msg = f"clusters={value!r} overlap; every member belongs to exactly one"
+        msg = f"{option}={value!r} overlap; every member belongs to exactly one"
         raise UsageError(msg)
     return trees
 
 
-def _frozen(value: object) -> Tree:
+def _frozen(value: object) -> Cluster:
     if not isinstance(value, (tuple, list)) or not value or not isinstance(value[0], str):
         msg = (
             f"one of the clusters is {value!r}; expected a non-empty tuple of members and clusters "
@@ -311,24 +66,307 @@ def _frozen(value: object) -> Tree:
     return tuple(_frozen(v) if isinstance(v, (tuple, list)) else v for v in value)
 
 
-def _names(tree: Tree) -> Iterator[object]:
+def _names(tree: Cluster) -> Iterator[object]:
     for part in tree:
-        if isinstance(part, tuple):
-            yield from _names(part)
+        yield from _names(part) if isinstance(part, tuple) else (part,)
+
+
+class Tree:
+    """Who is above and below whom, by numbers; and the view of the roots."""
+
+    def __init__(self, view: View) -> None:
+        n = view.n
+        self.parent = list(range(n))
+        """Each process's representative; a root is its own."""
+        self.below = [1 << number for number in range(n)]
+        """All that are at or below each, as a mask."""
+        self.children: list[list[int]] = [[] for _ in range(n)]
+        self.roots = [
+            self._plant(view, tree)
+            for tree in cast("tuple[Cluster, ...]", view.options["clusters"])
+        ]
+        self.root = list(range(n))
+        for root in self.roots:
+            for number in view.list(self.below[root]):
+                self.root[number] = root
+        names = tuple([view.members[root] for root in self.roots])
+        self.inner = view_of(cast("str", view.options["inner"]), names)
+        self.rank = {root: rank for rank, root in enumerate(self.roots)}
+
+    def _plant(self, view: View, tree: Cluster) -> int:
+        head = view.numbers[cast("str", tree[0])]
+        for part in tree[1:]:
+            child = self._plant(view, part if isinstance(part, tuple) else (part,))
+            self.parent[child] = head
+            self.children[head].append(child)
+            self.below[head] |= self.below[child]
+        return head
+
+    def ranks(self, dests: int, source: int) -> int:
+        """Return the roots of destinations, without that of a source, as an inner mask."""
+        mask = 0
+        for rank, root in enumerate(self.roots):
+            if dests & self.below[root] and root != self.root[source]:
+                mask |= 1 << rank
+        return mask
+
+    def as_inner(self, packet: Packet) -> Packet:
+        """Return what a packet between roots is to the inner protocol."""
+        message = cast("Message", packet.content.control)
+        source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
+        return Packet(message, source, dest, packet.n, packet.own)
+
+
+class HierarchyWire(ChainWire):
+    """Between roots, the number and the control of an inner message; else nothing."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.tree = Tree(view)
+        self._inner = cast("Wire", self.tree.inner.forms)
+
+    def put(self, message: Message) -> bytes:
+        """Return the number, 0 within a cluster, and the control."""
+        inner = cast("Message | None", message.control)
+        return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        number, at = read_count(data, at)
+        if not number:
+            return None, at
+        tree = self.tree
+        mask = tree.ranks(message.dests, message.sender)
+        if not mask or not message.seq:
+            raise PeerError("is for no other cluster, or is not a message")
+        sender = tree.rank[tree.root[message.sender]]
+        inner = Message(tree.inner, sender, number, mask, b"", None)
+        inner.control, at = self._inner.get(data, at, inner)
+        return inner, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        if packet.content.control is None:
+            return super().put_own(packet)
+        return self._inner.put_own(self.tree.as_inner(packet))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        if packet.content.control is None:
+            return super().get_own(data, at, packet)
+        tree, inner = self.tree, cast("Message", packet.content.control)
+        rank = tree.rank.get(packet.dest_no, -1)
+        is_meant = rank >= 0 and inner.dests >> rank & 1
+        if tree.rank.get(packet.source_no) != inner.sender or not is_meant:
+            raise PeerError("is not between the representatives that its message is for")
+        return self._inner.get_own(data, at, tree.as_inner(packet))
+
+    def spell(self, packet: Packet) -> object:
+        inner = cast("Message | None", packet.content.control)
+        if inner is None:
+            return None
+        return inner.seq, self._inner.spell(self.tree.as_inner(packet))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        if packet.content.control is None:
+            return ControlSize(0, 0, 0)
+        entries, dests, model_bytes = self._inner.measure(self.tree.as_inner(packet))
+        return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+
+
+class Hierarchy(Chained):
+    """A member of a cluster, or its representative.
+
+    After the channels come the places of the inner protocol. All keys have more bits for that.
+    """
+
+    INFO: ClassVar = ProtocolInfo(
+        name="hierarchy",
+        idea="representatives run optimal among themselves, each for its cluster",
+        paper="Kshemkalyani, Singhal 1998, section 7.1",
+        assumptions="disjoint clusters; representatives that do not fail; every packet arrives",
+        cost="a number and as optimal with a process per cluster; two more hops per level, at most",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "clusters": Option(
+                None,
+                "tuples of members, each starting with its representative; by default one. A tuple "
+                "within a tuple is a cluster below that one's representative",
+                check=_as_trees,
+            ),
+            "inner": Option("optimal", "what representatives run: 'optimal' or 'matrix'", INNERS),
+        },
+        lost_by_skip="a representative that is gone takes along what it has not passed on",
+        unmarked_by_skip="representatives know of each other's messages, not of those of clusters",
+        research=True,
+        bytes_per_entry=None,
+        has_roles=True,
+        variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
+    )
+    WIRE: ClassVar = HierarchyWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tree = tree = cast("HierarchyWire", view.forms).tree
+        self._is_root = tree.parent[me] == me
+        self._inner = rules_of(tree.inner.protocol).of(tree.inner)(
+            tree.inner, tree.rank[tree.root[me]]
+        )
+        """At a root, its side of the inner protocol."""
+        self._offset = view.low + 1
+        """The first place of the inner protocol."""
+        self._taken = [0] * len(tree.roots)
+        """By root, the number of its last inner message here."""
+        if self._is_root:
+            self.widen(self._offset + self._inner.low + 1)
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Let the message go its way, up and down."""
+        self._pass_on(message, self.me)
+
+    def _pass_on(self, message: Message, source: int) -> None:
+        """Pass a message on to where it has destinations, except where it came from."""
+        tree, me = self._tree, self.me
+        due = message.dests & ~(1 << message.sender)
+        if message.control is not None:  # from another root
+            message = message.under(None)
+        for child in tree.children[me]:
+            if due & tree.below[child] and child != source:
+                self.post(child, message)
+        if not tree.below[me] >> source & 1:
+            return  # it came from above
+        if not self._is_root:
+            if due & ~tree.below[me]:
+                self.post(tree.parent[me], message)
+        elif remote := tree.ranks(message.dests, me):
+            self._send_above(message, remote)
+
+    def _send_above(self, message: Message, remote: int) -> None:
+        """Send a message to other roots by the inner protocol."""
+        tree, rules = self._tree, self._inner
+        rules.made += 1
+        inner = Message(tree.inner, tree.rank[self.me], rules.made, remote, b"", None)
+        others = tree.inner.list(remote)
+        own = rules.stamp(inner, others, rules.made, rules.made - 1)
+        assert own is not None
+        carried = message.under(inner)
+        self.outbox += [(tree.roots[rank], carried, own.get(rank)) for rank in others]
+
+    def check(self, packet: Packet) -> str:
+        message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
+        below = tree.below[me]
+        if message.control is not None:
+            return self._check_above(packet)
+        if source == tree.parent[me] != me:
+            is_right = not below >> message.sender & 1 and message.dests & below != 0
         else:
-            yield part
+            is_child = tree.parent[source] == me
+            is_right = is_child and bool(tree.below[source] >> message.sender & 1)
+        if not is_right or not message.seq:
+            return "is not a message by way of a representative"
+        return super().check(packet)
 
+    def _check_above(self, packet: Packet) -> str:
+        if not self._is_root or self._tree.root[packet.content.sender] != packet.source_no:
+            return "is not a message of the representative's own cluster"
+        inner = self._tree.as_inner(packet)
+        if inner.content.seq <= self._taken[inner.source_no]:
+            return f"has the number {inner.content.seq} of its representative again"
+        self._inner.is_stale = self.is_stale
+        return self._inner.check(inner)
 
-def _plant(tree: Tree, parent: dict[str, str], below: dict[str, frozenset[str]]) -> str:
-    """Enter who is above each process of a cluster, and all at or below it; return its first."""
-    head = cast("str", tree[0])
-    below[head] = frozenset(cast("Iterator[str]", _names(tree)))
-    for part in tree[1:]:
-        child = _plant(part if isinstance(part, tuple) else (part,), parent, below)
-        parent[child] = head
-    return head
+    def readmit(self, packet: Packet) -> str:
+        """Accept also what was taken in turn, and only the application has not taken yet."""
+        inner = cast("Message | None", packet.content.control)
+        if inner is None:
+            return super().readmit(packet)
+        return "" if inner.seq <= self._taken[inner.sender] else self.check(packet)
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the packet before on the channel, or what the inner protocol asks for."""
+        if packet.content.control is None:
+            return super().needs(packet)
+        return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
+
+    def _outer(self, key: int) -> int:
+        """Return the key here of a key of the inner protocol."""
+        low = self._inner.low
+        return key >> low.bit_length() << self.shift | self._offset + (key & low)
+
+    def key(self, packet: Packet) -> int:
+        if packet.content.control is None:
+            return super().key(packet)
+        return self._outer(self._inner.key(self._tree.as_inner(packet)))
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        if packet.content.control is None:
+            return super().wanted(packet, key)
+        place, low = (key & self.low) - self._offset, self._inner.low
+        inner = key >> self.shift << low.bit_length() | place
+        rank, number = self._inner.wanted(self._tree.as_inner(packet), inner)
+        return self._tree.roots[rank], number
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return the message before, or what a root has sent or passed on to others."""
+        if packet.content.control is None:
+            return super().need(packet, key)
+        root, number = self.wanted(packet, key)
+        return Need(self.view.members[root], number, "relayed")
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        one, two = other.content.control, packet.content.control
+        if one is None or two is None:
+            return one is None and two is None and super().follows(packet, other)
+        tree = self._tree
+        return self._inner.follows(tree.as_inner(packet), tree.as_inner(other))
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        message, source = packet.content, packet.source_no
+        if message.control is None:
+            places = super().taken(packet)
+        else:
+            inner = self._tree.as_inner(packet)
+            self._taken[inner.source_no] = inner.content.seq
+            self._newest[message.sender] = message.seq
+            places = tuple([self._offset + place for place in self._inner.taken(inner)])
+            for place in places:
+                self.reached[place] = self._outer(self._inner.reached[place - self._offset])
+        self._pass_on(message, source)
+        return places
+
+    def gone(self, source: int) -> None:
+        """Expect nothing more of a representative."""
+        super().gone(source)
+        if self._is_root and source in self._tree.rank:
+            self._inner.gone(self._tree.rank[source])
+
+    def kept_entries(self) -> int | None:
+        return self._inner.kept_entries() if self._is_root else None
+
+    def state(self) -> State:
+        inner = {"made": self._inner.made, "rules": self._inner.state()} if self._is_root else None
+        return super().state() | {"taken": list(self._taken), "inner": inner}
+
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        self._taken = state.numbers("taken", len(self._taken))
+        inner, rules = state.take("inner"), self._inner
+        if (inner is None) == self._is_root:
+            raise state.wrong("inner", inner, "a state of representatives, and only for them")
+        if not self._is_root:
+            return
+        fields = Fields("inner", inner)
+        rules.made = fields.number("made")
+        rules.is_stale = self.is_stale
+        for place in range(len(rules.reached)):
+            number = self.reached[self._offset + place] >> self.shift
+            rules.reached[place] = number << rules.low.bit_length() | place
+        saved = fields.fields("rules")
+        rules.load(saved)
+        saved.end()
+        fields.end()
 
 
 def _pairs(members: Names) -> tuple[Names, ...]:
     """Return disjoint clusters of two; an odd member is alone."""
     return tuple(members[i : i + 2] for i in range(0, len(members), 2))
+
+
+register(Hierarchy)

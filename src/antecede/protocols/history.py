@@ -3,32 +3,6 @@
 Every packet brings, before its own message, all messages that causally precede it and are not known
 to be delivered everywhere. So a receiver has everything it needs and never waits.
 
-Guarantee
----------
-Causal order; no message ever waits, because its causes come with it.
-
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-Members are honest about the messages of others: whatever a member brings as another's message is
-delivered as such. Where that is too much trust, senders sign their payloads.
-
-Cost
-----
-Whole messages, without bound: every packet carries each message that is not known to be delivered
-at all its destinations. What is known to be delivered where travels too, at most ``n * n`` numbers,
-which the model does not count.
-
-Names
------
-===================  =======================================================
-paper                here
-===================  =======================================================
-``BUF_p``            ``History._past``, in an order that extends causality
-piggybacked copies   ``Packet.control``: (sender, seq, dests, payload) each,
-                     after the rows of ``History._known``
-===================  =======================================================
-
 Differences from the paper
 --------------------------
 Written from descriptions of the idea. What has been seen, and what is known to be delivered, is one
@@ -43,29 +17,145 @@ References
    Transactions on Computer Systems 5(1):47-76, 1987. https://doi.org/10.1145/7351.7478
 """
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, cast
+from __future__ import annotations
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import size_of
-from antecede.core.info import ProtocolInfo
-from antecede.core.kinds import NAME
-from antecede.core.messages import ControlSize, MessageId, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.tally import fits
-from antecede.core.validation import are_names, check_claim, is_count, is_pairs, malformed
-from antecede.errors import HoldFullError
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
 
-Names = tuple[str, ...]
-Entry = tuple[str, int, Names, bytes]
-"""Sender, seq, destinations, payload."""
-Row = tuple[str, tuple[tuple[str, int], ...]]
-"""A process, and the newest message of each sender that it is known to have delivered."""
-Control = tuple[tuple[Row, ...], tuple[Entry, ...]]
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
+    COUNT_MAX,
+    ID_BYTES,
+    PAIR_BYTES,
+    PAYLOAD_MAX,
+    ControlSize,
+    Message,
+    Packet,
+    new_message,
+    new_packet,
+)
+from antecede.endpoint.numbers import (
+    BYTE,
+    get_clocks,
+    get_column,
+    is_key,
+    put_clocks,
+    put_column,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Rows = Sequence[tuple[int, ...]]
+"""By process, the newest message of each sender that it is known to have delivered."""
+Control = tuple[Rows, tuple[Message, ...]]
+"""What is known to be delivered, and the messages that travel along."""
+Waits = tuple[list[int], list[int]]
+"""Of a message that came along: the keys that it waits for, and those that came before it."""
+PAST_MIN: Final = 64
+"""So many messages may be kept before it is worth looking which are no longer needed."""
 
 
-@register
-class History(Endpoint):
+def newest_of(rows: Rows) -> list[int]:
+    """Return each sender's newest message in rows."""
+    return [max(column) for column in zip(*rows, strict=True)]
+
+
+class HistoryWire(Wire):
+    """Rows of numbers, and whole messages; a held message also has what it waits for."""
+
+    def put(self, message: Message) -> bytes:
+        """Return each sender's newest, how far each row is behind, and the messages."""
+        rows, past = cast("Control", message.control)
+        view, n = self.view, self.view.n
+        tops = newest_of(rows) or [0] * n
+        keys = [top << view.shift | sender for sender, top in enumerate(tops)]
+        base, width, clocks = put_clocks(keys, view, message.seq)
+        behind = [top - q + 1 if q else 0 for row in rows for top, q in zip(tops, row, strict=True)]
+        form, lags = put_column(behind or [0] * (n * n))
+        out = [BYTE[width | form << 2], base, clocks, lags, varint(len(past))]
+        newest, size = [0] * n, n + 7 >> 3
+        for old in past:
+            sender = old.sender
+            gap = varint(old.seq - newest[sender] - 1)
+            dests = old.dests.to_bytes(size, "little")
+            out += varint(sender), gap, dests, varint(len(old.payload)), old.payload
+            newest[sender] = old.seq
+        return b"".join(out)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        view, n, form = self.view, self.view.n, data[at]
+        keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
+        tops = [key >> view.shift for key in keys]
+        lags, at = get_column(data, at, n * n, form >> 2)
+        below = [max(tops[i % n] + 1 - lag, 0) if lag else 0 for i, lag in enumerate(lags)]
+        rows = [tuple(below[i : i + n]) for i in range(0, n * n, n)]
+        if newest_of(rows) != tops or below.count(0) != list(lags).count(0):
+            raise PeerError("has rows that do not fit the newest messages that it names")
+        if tops[message.sender] >= message.seq:
+            raise PeerError("knows of later messages of its sender")
+        count, at = read_varint(data, at)
+        newest, size, past = [0] * n, n + 7 >> 3, []
+        for _ in range(count):
+            sender, at = read_varint(data, at)
+            gap, at = read_varint(data, at)
+            dests = int.from_bytes(data[at : at + size], "little")
+            length, at = read_varint(data, at + size)
+            newest[sender] = seq = newest[sender] + gap + 1
+            if at + length > len(data) or not 0 < dests <= view.everyone or length > PAYLOAD_MAX:
+                raise PeerError(
+                    "brings a message that is cut off, or is for nobody among the members"
+                )
+            past.append(new_message(view, sender, seq, dests, data[at : at + length], None))
+            at += length
+        if max(newest) > COUNT_MAX or newest[message.sender] >= message.seq:
+            raise PeerError("brings later messages of its own sender, or numbers that are too high")
+        return (rows, tuple(past)), at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return what a held message waits for; what is sent waits for nothing."""
+        if packet.own is None:
+            return b"\0"
+        needs, tops = cast("Waits", packet.own)
+        return b"".join(map(varint, (len(needs) + 1, *needs, *tops)))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        count, at = read_varint(data, at)
+        if not count:
+            return None, at
+        keys, view = [], self.view
+        for _ in range(min(count - 1, len(data)) + view.n):
+            key, at = read_varint(data, at)
+            keys.append(key)
+        needs, tops = keys[: count - 1], keys[count - 1 :]
+        if not all(is_key(key, view) for key in needs):
+            raise PeerError("waits for messages that nobody sent")
+        if any(key & view.low != place for place, key in enumerate(tops)):
+            raise PeerError("has clocks of processes that are not members")
+        return (needs, tops), at
+
+    def spell(self, packet: Packet) -> object:
+        rows, past = cast("Control", packet.content.control)
+        names = self.view.members
+        known = [
+            (name, tuple(sorted([(names[s], seq) for s, seq in enumerate(row) if seq])))
+            for name, row in zip(names, rows)
+        ]
+        before = [(*old.id, self.view.names(old.dests), old.payload) for old in past]
+        return tuple(sorted([row for row in known if row[1]])), tuple(before)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        past = cast("Control", packet.content.control)[1]
+        dests = sum([old.dests.bit_count() for old in past])
+        heads = PAIR_BYTES * len(past) + ID_BYTES * dests
+        return ControlSize(len(past), dests, heads + sum([len(old.payload) for old in past]))
+
+
+class History(Rules):
     """The part of the past that others may still need, at one process."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -74,186 +164,144 @@ class History(Endpoint):
         paper="Birman, Joseph 1987",
         guarantee="causal order, and no message ever waits",
         assumptions=(
-            "fixed membership; every packet arrives eventually; "
-            "members bring the messages of others unchanged"
+            "fixed membership; every packet arrives eventually; members bring the messages of "
+            "others unchanged: where that is too much trust, senders sign their payloads"
         ),
-        cost="every earlier message not known to be delivered, with its payload; no bound",
+        cost=(
+            "every earlier message not known to be delivered, with its payload, without bound; and "
+            "what is known to be delivered, at most n*n numbers, which the model does not count"
+        ),
         promises=frozenset({"safety", "liveness", "quiescence"}),
-        fixed_because=(
-            "a message travels until all its destinations are known to have it, and one that "
-            "left never is"
+        unmarked_by_skip=(
+            "a message that came along with another does not tell what its sender knew to be "
+            "delivered"
         ),
-        wire_number=11,
+        research=True,
         bytes_per_entry=None,
         carries_messages=True,
     )
-    REWRITES: ClassVar = True
-    STATE: ClassVar = {
-        "_past": {MessageId: ((str, ...), bytes)},
-        "_seen": {NAME: int},
-        "_known": {NAME: {NAME: int}},
-    }
+    WIRE: ClassVar = HistoryWire
+    HEARS: ClassVar = True
+    RELAYS: ClassVar = True
+    UNPACKS: ClassVar = True
 
-    def _start(self) -> None:
-        self._past: dict[MessageId, tuple[Names, bytes]] = {}
-        self._seen: dict[str, int] = {}
-        self._known: dict[str, dict[str, int]] = {self.process: {}}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._past: dict[int, Message] = {}
+        """``BUF_p``, in an order that extends causality."""
+        self._seen = list(range(view.n))
+        """By sender, the key of the newest message in the past; own ones included."""
+        self._known: list[tuple[int, ...]] = [(0,) * view.n] * view.n
+        self._looked = PAST_MIN
+        """With so many in the past, look again which are no longer needed."""
 
-    def _post(self, sending: Sending) -> None:
-        rows = ((name, tuple(sorted(row.items()))) for name, row in sorted(self._known.items()))
-        before = tuple((*old, *self._past[old]) for old in self._past)
-        control: Control = (tuple(row for row in rows if row[1]), before)
-        self._past[sending.message] = (sending.dests, sending.payload)
-        self._seen[self.process] = self._known[self.process][self.process] = sending.message.seq
-        for dest in sending.others:
-            self._emit(dest, control, sending)
-
-    def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not _is_control(packet.control):
-            raise malformed(packet, "rows (process, pairs) and (sender, seq, dests, payload) each")
-        rows, entries = cast("Control", packet.control)
-        known = [dict(pairs) for _, pairs in rows]
-        names = {name for name, _ in rows}.union(*known)
-        names.update(*[(sender, *dests) for sender, _, dests, _ in entries])
-        if not self._positions.keys() >= names:
-            self._check_names(packet, sorted(names))
-        claims = [pairs.get(self.process, 0) for pairs in known]
-        claims += [seq for sender, seq, _, _ in entries if sender == self.process]
-        check_claim(self, packet, max(claims, default=0), self._seq)
-
-    def _check_room(self, packet: Packet) -> None:
-        """Only pull mode holds messages, and there a packet may bring several."""
-        if not self.pull:
-            return
-        entries = [e for e in _all(packet) if self._is_fresh(e) and self.process in e[2]]
-        fresh, size = len(entries), sum(len(payload) for *_, payload in entries)
-        if fresh and not self._has_room(packet.source, fresh, size):
-            mine = self._tally.counts_of.get(packet.source, 0)
-            msg = (
-                f"packet {packet.n} from {packet.source!r} brings {fresh} messages ({size} bytes) "
-                f"to hold, but {self.held} ({self._tally.bytes} bytes) are held already, {mine} of "
-                f"them from {packet.source!r} (held_max={self.held_max}, "
-                f"held_bytes_max={self.held_bytes_max}); offer it again later"
-            )
-            raise HoldFullError(msg, held=self.held, held_max=self.held_max)
-
-    def _has_room(self, source: str, fresh: int, size: int) -> bool:
-        """Tell whether messages fit, and leave the other peers their shares of the buffer.
-
-        An empty buffer takes whatever it can: a packet cannot be divided.
-        """
-        tally, peers = self._tally, len(self.members) - 1
-        if not tally.count:
-            return fresh <= self.held_max
-        return fits(self.held_max, tally.counts_of, fresh, source, peers) and fits(
-            self.held_bytes_max, tally.bytes_of, size, source, peers
-        )
-
-    def _is_fresh(self, entry: Entry) -> bool:
-        return entry[1] > self._seen.get(entry[0], 0)
-
-    def _is_missing(self, entry: Entry) -> bool:
-        return self.process in entry[2] and not self._is_known(self.process, entry[0], entry[1])
-
-    def _is_known(self, process: str, sender: str, seq: int) -> bool:
-        """Tell whether a process is known to have delivered a message addressed to it."""
-        return self._known.get(process, {}).get(sender, 0) >= seq
-
-    def _on_data(self, packet: Packet) -> None:
-        rows, _ = cast("Control", packet.control)
-        for name, pairs in rows:
-            if name != self.process:
-                known = self._known.setdefault(name, {})
-                for sender, seq in pairs:
-                    if seq > known.get(sender, 0):
-                        known[sender] = seq
-        seen, before, is_kept = self._seen, list[Entry](), self.pull
-        for entry in _all(packet):
-            sender, seq, dests, payload = entry
-            if seq > seen.get(sender, 0):
-                seen[sender] = seq
-                self._past[MessageId(sender, seq)] = (dests, payload)
-                if self.process in dests:
-                    self._arrive(_single(packet, entry, ((), tuple(before))))
-                    before.clear()  # this one waits for them
-            if is_kept and self._is_missing(entry):
-                before.append((sender, seq, dests, b""))
-        self._known.setdefault(packet.source, {})[packet.source] = self._seen[packet.source]
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Let all of ``BUF_p`` travel along, and then add the message to it."""
         self._prune()
+        message.control = tuple(self._known), tuple(self._past.values())
+        key = self._seen[self.me] = self.reached[self.me] = message.seq << self.shift | self.me
+        self._past[key] = message.under(None)
+        return ALIKE
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        _, entries = cast("Control", packet.control)
-        for entry in entries:
-            if self._is_missing(entry):
-                yield Need(entry[0], entry[1])
+    def check(self, packet: Packet) -> str:
+        rows, past = cast("Control", packet.content.control)
+        if packet.own is not None or packet.source_no != packet.content.sender:
+            return "brings a message of another process as if it were alone"
+        brought = [old.seq for old in past if old.sender == self.me]
+        return self.too_new(max([*brought, *[row[self.me] for row in rows]]))
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        sender, seq = packet.message_id
-        self._known[self.process][sender] = seq
-        if self.pull:  # otherwise pruning once per packet is enough
-            dests, _ = self._past.get(packet.message_id, ((), b""))
-            if all(self._is_known(dest, sender, seq) for dest in dests):
-                self._past.pop(packet.message_id, None)
-        return (Need(sender, seq),)
+    def readmit(self, packet: Packet) -> str:
+        rows, past = cast("Control", packet.content.control)
+        is_one = packet.own is not None and not past and not any(map(any, rows))
+        return "" if is_one and packet.content.dests >> self.me & 1 else "is not for this process"
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        view, me, bit, seen, reached = self.view, self.me, 1 << self.me, self._seen, self.reached
+        source, n, shift = packet.source_no, packet.n, self.view.shift
+        rows, past = cast("Control", packet.content.control)
+        nothing: Control = ((), ())
+        before: list[int] = []
+        tops, found = list(range(view.n)), []
+        for old in (*past, packet.content):
+            sender = old.sender
+            key = old.seq << shift | sender
+            if old.dests & bit and key > reached[sender] and sender != me:
+                if key > seen[sender]:
+                    if old is packet.content:  # its sender knew of all this
+                        latest = [q << shift | s for s, q in enumerate(newest_of(rows))]
+                        tops = list(map(max, tops, latest))
+                    waits = before, tops.copy()
+                    found.append(new_packet(old.under(nothing), source, me, n, waits))
+                    before = []  # this one waits for them
+                before.append(key)
+            tops[sender] = key
+        return found
+
+    def arrived(self, packet: Packet) -> None:
+        view, seen, known, source = self.view, self._seen, self._known, packet.source_no
+        rows, past = cast("Control", packet.content.control)
+        for place, row in enumerate(rows):
+            if row != known[place] and place != self.me:
+                known[place] = tuple(map(max, known[place], row))
+        for old in (*past, packet.content):
+            key = old.seq << view.shift | old.sender
+            if key > seen[old.sender]:
+                seen[old.sender] = key
+                self._past[key] = old.under(None) if old is packet.content else old
+        own = known[source]
+        known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
+
+    def needs(self, packet: Packet) -> list[int]:
+        return cast("Waits", packet.own)[0] if packet.own else NOBODY
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        sender = packet.content.sender
+        self.reached[sender] = packet.content.seq << self.view.shift | sender
+        if len(self._past) >= self._looked:
+            self._prune()
+        return self.places[sender]
 
     def _prune(self) -> None:
         """Drop the messages that all their destinations are known to have delivered."""
-        known, nothing = self._known, dict[str, int]()
+        view, known = self.view, self._known
+        known[self.me] = tuple([key >> view.shift for key in self.reached])
         kept = {}
-        for message, (dests, payload) in self._past.items():
-            sender, seq = message
-            for dest in dests:
-                if known.get(dest, nothing).get(sender, 0) < seq:
-                    kept[message] = (dests, payload)
+        for key, old in self._past.items():
+            sender, seq = old.sender, old.seq
+            for dest in view.list(old.dests):
+                if known[dest][sender] < seq:
+                    kept[key] = old
                     break
         self._past = kept
+        self._looked = max(PAST_MIN, 2 * len(kept))
 
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the messages that travel along, with their destinations and payloads."""
-        _, entries = cast("Control", packet.control)
-        heads = size_of(tuple(entry[:3] for entry in entries))
-        payload_bytes = sum(len(entry[3]) for entry in entries)
-        return heads._replace(model_bytes=heads.model_bytes + payload_bytes)
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        tops = cast("Waits", packet.own)[1]
+        return tops[sender] >> self.view.shift >= seq
 
+    def kept_entries(self) -> int:
+        self._prune()
+        return len(self._past)
 
-def _all(packet: Packet) -> tuple[Entry, ...]:
-    """Return the messages that a packet brings, its own last."""
-    _, entries = cast("Control", packet.control)
-    return (*entries, (*packet.message_id, packet.dests, packet.payload))
+    def state(self) -> State:
+        self._prune()
+        past = [[key, format(old.dests, "x"), old.payload] for key, old in self._past.items()]
+        return {"past": past, "seen": list(self._seen), "known": [list(r) for r in self._known]}
 
-
-def _single(packet: Packet, entry: Entry, control: Control) -> Packet:
-    """Return one of the messages that a packet brought as a packet of its own."""
-    sender, seq, dests, payload = entry
-    message = MessageId(sender, seq)
-    source, dest, n, protocol = packet.source, packet.dest, packet.n, packet.protocol
-    return Packet(source, dest, n, "data", message, dests, payload, control, protocol)
-
-
-def _is_control(control: object) -> bool:
-    if type(control) is not tuple or len(control) != 2:
-        return False
-    rows, entries = control
-    return type(rows) is tuple and _is_rows(rows) and type(entries) is tuple and _is_past(entries)
-
-
-def _is_rows(rows: tuple[object, ...]) -> bool:
-    for row in rows:
-        if type(row) is not tuple or len(row) != 2 or not is_pairs(row[1]):
-            return False
-    return are_names(tuple(cast("Row", row)[0] for row in rows))
+    def load(self, state: Fields) -> None:
+        view = self.view
+        self._seen = state.keys("seen", view.n, view.shift)
+        if self._seen[self.me] >> view.shift > self.made and not self.is_stale:
+            raise state.wrong("seen", self._seen, f"at most {self.made} messages of its own")
+        self._known = [tuple(row) for row in state.rows("known", view.n, view.n)]
+        for entry in state.list("past"):
+            if type(entry) is not list or [type(part) for part in entry] != [int, str, bytes]:
+                raise state.wrong("past", entry, "a key, destinations and a payload")
+            key, dests = entry[0], state.as_mask("past", entry[1], view.n)
+            sender, seq = key & view.low, key >> view.shift
+            if not is_key(key, view) or key > self._seen[sender]:
+                raise state.wrong("past", key, "messages that were seen")
+            self._past[key] = new_message(view, sender, seq, dests, entry[2], None)
 
 
-def _is_past(entries: tuple[object, ...]) -> bool:
-    newest: dict[str, int] = {}
-    for entry in entries:
-        if type(entry) is not tuple or len(entry) != 4:
-            return False
-        sender, seq, dests, payload = entry
-        if type(sender) is not str or not is_count(seq, newest.get(sender, 0) + 1):
-            return False
-        if not are_names(dests) or not dests or type(payload) is not bytes:
-            return False
-        newest[sender] = seq
-    return True
+register(History)

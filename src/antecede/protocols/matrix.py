@@ -8,34 +8,18 @@ Guarantee
 ---------
 Causal order; a message waits only while a real cause of it is missing.
 
-Assumes
--------
-Every packet arrives eventually; the network may reorder and duplicate packets. Processes may join
-and leave.
-
-Cost
-----
-``n * n`` integers per packet; ``n * n + n`` integers of state.
-
-Names
------
-==============  ====================================================
-paper           here
-==============  ====================================================
-``SENT``        ``Matrix._sent`` (row: sender, column: destination)
-``DELIV``       ``Matrix._counts``
-``ST_M``        ``SentBefore``, the matrix before this send
-==============  ====================================================
-
 Differences from the paper
 --------------------------
-Multicast is our extension: a send counts once per destination, and a delivery records the message
+Multicast is our extension: a send counts once per destination, and a delivery counts the message
 for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
-is delivered by the base and not counted; the paper's literal rule would count it twice and block.
-Controls name the processes of rows, and both rows and columns are sorted by name, so processes may
-join and leave; see :mod:`antecede.core.counted`. One that joined counts from 0. Nothing waits for
-what is lost with one that left, but everything else stays in the matrix, so messages that are
-delivered never overtake each other.
+is delivered at once and not counted; the paper's literal rule would count it twice and block.
+
+A row changes only when its sender sends, so of two rows of one sender one is nowhere below the
+other, and the maximum of both is the greater row as a whole.
+
+A count does not say which message it stands for. So the number of the last message known of each
+process travels too: ``waiting()`` says up to which number messages of a process may be the missing
+ones, and ``skip`` takes these numbers. The order of deliveries does not depend on them.
 
 References
 ----------
@@ -44,178 +28,206 @@ References
    https://doi.org/10.1016/0020-0190(91)90008-6
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
+from operator import gt
 from typing import ClassVar, cast
 
-from antecede.core.casts import Targets
-from antecede.core.counted import Counted
-from antecede.core.counted_membership import aligned
-from antecede.core.counts import Counts, Row, by_name, by_roster, larger, order_of
-from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, ControlSize, Need, Packet
-from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.validation import are_keyed, check_claim, is_counts, malformed
+from antecede.endpoint.counts import Counted, Row, counted, misplaced
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, State, Wire, knows_too_much
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import PeerError
 
-Control = tuple[tuple[str, Row], ...]
-
-
-class SentBefore(Counts):
-    """The matrix as it was before a message, by numbers."""
-
-    __slots__ = ()
-    PROTOCOL: ClassVar = "matrix"
-    FORM: ClassVar = "square"
-
-    @classmethod
-    def read(cls, control: object, roster: Roster) -> Counts | None:
-        """Return a control by numbers, if it is well-formed and counts exactly this roster."""
-        if not _is_matrix(control, roster.names):
-            return None
-        rows = dict(cast("Control", control))
-        if rows.keys() != roster.numbers.keys():
-            return None
-        names = tuple(rows)
-        return cls([by_roster(rows[name], names, roster) for name in roster.names])
-
-    def spell(self, roster: Roster) -> object:
-        """Return the rows by names."""
-        order, names = order_of(roster.names), roster.names
-        if order is None:
-            return tuple(zip(names, self.rows, strict=True))
-        return tuple([(names[number], by_name(self.rows[number], order)) for number in order])
+Control = tuple[list[Row], list[int]]
+"""ST_M, and the key of the last message known of each process."""
+Parts = tuple[int, list[int], int]
+"""The least count of a row, how far the others are above it, and the sum of the row."""
 
 
-@register
+class MatrixWire(Wire):
+    """The last numbers; the least count of each row; and how far the other counts are above it."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._known: list[dict[Row, Parts]] = [{} for _ in range(view.n)]
+        """Rows that were written before, by their process."""
+
+    def put(self, message: Message) -> bytes:
+        rows, tops = cast("Control", message.control)
+        shift, sender = self.view.shift, message.sender
+        least: list[int] = []
+        above: list[int] = []
+        sums: list[int] = []
+        for k, row in enumerate(rows):
+            low, others, total = self._known[k].get(row) or self._parts(k, row)
+            least.append(low)
+            above += others
+            sums.append(total)
+        base = min(least)
+        steps = [
+            2 * step if (step := (key >> shift) - guess) >= 0 else -2 * step - 1
+            for key, guess in zip(tops, _guesses(sums, sender, message.seq), strict=True)
+        ]
+        del steps[sender]
+        return varint(base) + put_block(steps + [count - base for count in least] + above)
+
+    def _parts(self, k: int, row: Row) -> Parts:
+        if len(self._known[k]) >= CACHE_MAX:
+            self._known[k].clear()
+        others = row[:k] + row[k + 1 :]
+        least = min(others)
+        parts = self._known[k][row] = least, [count - least for count in others], sum(row)
+        return parts
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        n, shift, sender = self.view.n, self.view.shift, message.sender
+        base, at = read_varint(data, at)
+        values, at = get_block(data, at, n - 1 + n + n * (n - 1))
+        steps, least = (*values[:sender], 0, *values[sender : n - 1]), values[n - 1 : 2 * n - 1]
+        rows: list[Row] = []
+        first, zeros = 2 * n - 1, 0
+        for k, more in enumerate(least):
+            part = values[first : first + n - 1]
+            first += n - 1
+            zeros += 0 in part
+            if more := base + more:
+                part = [more + count for count in part]
+            rows.append((*part[:k], 0, *part[k:]))
+        if zeros < n or 0 not in least:
+            raise PeerError("has a matrix in another form than it should have")
+        guesses = _guesses(list(map(sum, rows)), sender, message.seq)
+        tops = [
+            guess + (step >> 1 if not step & 1 else -(step >> 1) - 1)
+            for guess, step in zip(guesses, steps, strict=True)
+        ]
+        if any(map(gt, map(max, rows), tops)) or max(tops) > COUNT_MAX:
+            raise PeerError("counts more messages of a process than its last one says")
+        return (rows, [top << shift | k for k, top in enumerate(tops)]), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return ST_M: sorted rows (process, a count for each)."""
+        return spelt(self.view, cast("Control", packet.content.control)[0])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        cells = self.view.n**2
+        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+
+
+def _guesses(sums: list[int], sender: int, seq: int) -> list[int]:
+    """Return about how many messages each sent, if all have as many destinations as ours have."""
+    ours = sums[sender] or 1
+    guesses = [min(total * (seq - 1) // ours, total) for total in sums]
+    guesses[sender] = seq - 1
+    return guesses
+
+
 class Matrix(Counted):
-    """One process's matrix and counts."""
+    """One process's matrix."""
 
     INFO: ClassVar = ProtocolInfo(
         name="matrix",
         idea="an n x n matrix of messages sent",
         paper="Raynal, Schiper, Toueg 1991",
-        assumptions="every packet arrives eventually; processes may join and leave",
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        dynamic=True,
         short_name="RST",
-        wire_number=6,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n * n, lambda n: 4 * n * n, lambda n: 4 * n * n, cubic=True),
     )
-    STATE: ClassVar = Counted.STATE | {"_sent": [(int, ...)], "_counts": [int]}
-    STAMP: ClassVar = SentBefore
+    WIRE: ClassVar = MatrixWire
 
-    def _start(self) -> None:
-        n = len(self._names)
-        self._sent: list[Row] = [(0,) * n] * n
-        self._counts = [0] * n
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._sent: list[Row] = [(0,) * view.n] * view.n
+        """SENT (row: sender, column: destination), and the last message known of each; ``reached``
+        is DELIV."""
+        self._tops = list(range(view.n))
 
-    def _count_sends(self, to: Targets) -> Counts:
-        sent, me = self._sent, self._me
-        before = SentBefore(sent.copy())
-        row = list(sent[me])
-        for dest in to.numbers:
-            row[dest] += 1
-        sent[me] = tuple(row)
-        return before
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Send SENT as it was, then count the message for each destination."""
+        me, key = self.me, message.seq << self.shift | self.me
+        self._tops[me] = key - self.low - 1
+        message.control = self._sent.copy(), self._tops.copy()
+        self._sent[me] = counted(self._sent[me], others)
+        self._tops[me] = key
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        (rows, tops), me = cast("Control", packet.content.control), self.me
+        if fault := misplaced(packet, rows[packet.source_no][me]):
+            return fault
+        mine = self._sent[me]
+        if rows[me] is not mine and (tops[me] > self._tops[me] or any(map(gt, rows[me], mine))):
+            return "" if self.is_stale else knows_too_much(self.made)
+        return ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
+        me, shift = self.me, self.shift
+        rows = cast("Control", packet.content.control)[0]
+        return [row[me] << shift | k for k, row in enumerate(rows)]
+
+    def blocker(self, packet: Packet) -> int:
+        me, shift = self.me, self.shift
+        rows = cast("Control", packet.content.control)[0]
+        for row, mine in zip(rows, self.reached):
+            if row[me] > mine >> shift:
+                return row[me] << shift | mine & self.low
+        return FREE
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the last message known of a process: the one that a count means is not later."""
+        sender = key & self.low
+        return sender, cast("Control", packet.content.control)[1][sender] >> self.shift
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """DELIV rises; SENT is the maximum of both, with the message for all its destinations."""
+        message, sender = packet.content, packet.content.sender
+        rows, tops = cast("Control", message.control)
+        self.reached[sender] = self.key(packet)
+        self._newest[sender] = message.seq
+        row = counted(rows[sender], self.view.list(message.dests & ~(1 << sender)))
+        self._sent = sent = list(map(max, self._sent, rows))
+        sent[sender] = max(sent[sender], row)
+        self._tops = mine = list(map(max, self._tops, tops))
+        mine[sender] = max(mine[sender], message.seq << self.shift | sender)
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return cast("Control", packet.content.control)[1][sender] >> self.shift >= seq
+
+    def kept(self) -> object:
+        """Return SENT."""
+        return spelt(self.view, self._sent)
 
     def kept_entries(self) -> int:
-        """Return the size of the matrix."""
-        return len(self._names) ** 2
+        return self.view.n**2
 
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the size of the matrix by the model of [JPCY97]."""
-        counted = packet.roster or cast("Control", cls._bare(packet))
-        return ControlSize(len(counted) ** 2, 0, CLOCK_BYTES * len(counted) ** 2)
+    def state(self) -> State:
+        sent = [list(row) for row in self._sent]
+        return {"sent": sent, "tops": list(self._tops), "newest": list(self._newest)}
 
-    def _check_form(self, packet: Packet, control: object) -> None:
-        if packet.kind != "data" or not _is_matrix(control, self._names):
-            raise malformed(packet, "sorted rows (process, a count for each of these processes)")
-
-    def _check_claims(self, packet: Packet) -> None:
-        rows = self._carried(packet).rows
-        source, me = self._index.get(packet.source, self._me), self._me
-        if source != me and max(rows[source]) >= packet.message_id.seq:
-            raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
-        if rows[me] != self._sent[me]:
-            for claimed, made in zip(rows[me], self._sent[me], strict=True):
-                if claimed > made:
-                    check_claim(self, packet, claimed, made)
-
-    @staticmethod
-    def _names_in(control: object) -> tuple[str, ...]:
-        return tuple([row[0] for row in cast("Control", control)])
-
-    @staticmethod
-    def _counted(control: object) -> set[str]:
-        rows = cast("Control", control)
-        columns = zip(rows, zip(*[row for _, row in rows], strict=True), strict=True)
-        return {name for (name, row), column in columns if any(row) or any(column)}
-
-    def _aligned(self, control: object) -> SentBefore:
-        ours, named = self._names, dict(cast("Control", control))
-        names = tuple(named)
-        rows = {name: aligned(row, names, ours) for name, row in named.items()}
-        return SentBefore([rows.get(name) or (0,) * len(ours) for name in ours])
-
-    def _wanted(self, packet: Packet) -> Iterator[tuple[str, int]]:
-        """[RST91] delivery rule: DELIV[k] >= ST_M[k, me] for all k."""
-        me, counts = self._me, self._counts
-        for k, row in enumerate(self._carried(packet).rows):
-            if counts[k] < row[me]:
-                yield self._names[k], row[me]
-
-    def _level(self, packet: Packet) -> int:
-        return self._known(packet, packet.source) + 1
-
-    def _known(self, packet: Packet, process: str) -> int:
-        number = self._index.get(process)
-        return 0 if number is None else self._carried(packet).rows[number][self._me]
-
-    def _heard(self, process: str) -> int:
-        return self._sent[self._index[process]][self._me]
-
-    def _reached(self, process: str) -> int:
-        return self._counts[self._index[process]]
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        rows, sent = self._carried(packet).rows, self._sent
-        source = self._index[packet.source]
-        for number, theirs in enumerate(rows):
-            mine = sent[number]
-            if mine is not theirs and mine != theirs:
-                sent[number] = larger(mine, theirs)
-        row, before = list(sent[source]), rows[source]
-        for dest in packet.dests:
-            column = self._index.get(dest, source)
-            if column != source and row[column] <= before[column]:
-                row[column] = before[column] + 1
-        sent[source] = tuple(row)
-        count = self._counts[source] + 1
-        if packet.source in self._removed:  # some before it may be lost
-            count = max(count, before[self._me] + 1)
-        self._counts[source] = count
-        return (Need(packet.source, count, "count"),)
-
-    def _renamed(self, before: tuple[str, ...]) -> None:
-        ours = self._names
-        rows = {
-            name: aligned(row, before, ours) for name, row in zip(before, self._sent, strict=True)
-        }
-        self._sent = [rows.get(name) or (0,) * len(ours) for name in ours]
-        self._counts = list(aligned(self._counts, before, ours))
-
-    def _check_own_state(self) -> bool:
-        n = len(self._names)
-        rows = (*self._sent, tuple(self._counts))
-        return len(self._sent) == n and all(is_counts(row, n) for row in rows)
+    def load(self, state: Fields) -> None:
+        n, shift = self.view.n, self.shift
+        rows = state.rows("sent", n, n)
+        self._sent = list(map(tuple, rows))
+        self._tops = state.keys("tops", n, shift)
+        self._newest = state.numbers("newest", n)
+        if any(row[k] or max(row) > self._tops[k] >> shift for k, row in enumerate(rows)):
+            raise state.wrong("sent", rows, "counts up to the last number, and 0 for itself")
+        if self._tops[self.me] >> shift > self.made:
+            raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
 
 
-def _is_matrix(control: object, expected: tuple[str, ...]) -> bool:
-    """Tell whether ``control`` has rows (name, counts), sorted, with as many counts as rows."""
-    if not are_keyed(control, expected):
-        return False
-    rows = cast("Control", control)
-    return all(is_counts(row, len(rows)) for _, row in rows)
+def spelt(view: View, rows: list[Row]) -> tuple[tuple[str, Row], ...]:
+    """Return a matrix by names, rows and columns sorted."""
+    order = [view.numbers[name] for name in sorted(view.members)]
+    return tuple([(view.members[k], tuple([rows[k][d] for d in order])) for k in order])
+
+
+register(Matrix)

@@ -14,25 +14,10 @@ If the send of m happened before the send of M, and the two belong to different 
 every process that gets both gets m first; a message waits for nothing else. A message to oneself is
 delivered at once. Without ``after`` this is causal order.
 
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-
 Cost
 ----
-As ``optimal``, and one clock per copy. Longer non-atomic events carry *more*, not less: their parts
-do not replace each other, so more messages stay relevant.
-
-Names
------
-==================  =======================================================================
-paper               here
-==================  =======================================================================
-``LOG_j``           ``NonAtomic._log``
-``SR_j``            ``NonAtomic._reached`` and ``NonAtomic._ahead``
-``O_M``             second part of ``Packet.control``: sorted (sender, clock, destinations)
-non-atomic event    its first message's number, the first part of ``Packet.control``
-==================  =======================================================================
+Longer non-atomic events carry *more* than ``optimal``, not less: their parts do not replace each
+other, so more messages stay relevant.
 
 Differences from the paper
 --------------------------
@@ -60,33 +45,67 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import (
-    Entries,
-    Log,
-    as_entries,
-    as_log,
-    explicit,
-    is_entries,
-    merged,
-    purged,
-    size_of,
-)
-from antecede.core.info import ProtocolInfo
-from antecede.core.kinds import EVENT, LOG, NAME
-from antecede.core.messages import CLOCK_BYTES, ControlSize, MessageId, Need, Packet, Sending
-from antecede.core.reached import Ahead, Reached, count_delivery, is_delivered
-from antecede.core.registry import register
-from antecede.core.validation import check_entry, is_count, malformed
+from antecede.endpoint import logs
+from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import NOBODY, Own, State
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Control = tuple[int, Entries]
+Data = tuple[Tops, Log, int]
+"""What the copies of a message share: tops, log, and the first message of its event."""
 
 
-@register
-class NonAtomic(Endpoint):
+class NonAtomicWire(LogWire):
+    """How far back the non-atomic event began, and O_M."""
+
+    def put(self, message: Message) -> bytes:
+        return varint(message.seq - cast("Data", message.control)[2]) + super().put(message)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read both; only parts of the same event may name the message's destinations."""
+        gap, at = read_count(data, at)
+        control, at = super().get(data, at, message)
+        tops, log = cast("Control", control)
+        first, dests = message.seq - gap, message.dests & ~(1 << message.sender)
+        for key, mask in log.items():
+            if mask & dests and not _is_part(self.view, key, message.sender, first):
+                raise PeerError("names its own destinations for a message of another event")
+        if first < 1:
+            raise PeerError("begins before its sender's first message")
+        return (tops, log, first), at
+
+    def excluded(self, message: Message) -> int:
+        return 0  # ``get`` sees to that
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read the needs of a copy: none is a part of the same event."""
+        own, at = super().get_own(data, at, packet)
+        sender, first = packet.source_no, cast("Data", packet.content.control)[2]
+        needs = cast("list[int] | None", own) or NOBODY
+        if any(_is_part(self.view, key, sender, first) for key in needs):
+            raise PeerError("asks for a part of its own event")
+        return own, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return the number of the first message, and sorted entries."""
+        return cast("Data", packet.content.control)[2], super().spell(packet)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        entries, dests, size = super().measure(packet)
+        return ControlSize(entries, dests, size + CLOCK_BYTES)
+
+
+class NonAtomic(Logged):
     """One process's log, and what its open non-atomic event has set aside."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -96,132 +115,103 @@ class NonAtomic(Endpoint):
         guarantee="causal order between different non-atomic events",
         cost="one entry per message not yet certain, one id per remaining destination, one clock",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        fixed_because="messages of a process that left would never be known to be done",
-        wire_number=23,
-        names_only=True,
         bytes_per_entry=None,
         orders_by_after=True,
         groups_by_after=True,
     )
-    STATE: ClassVar = {
-        "_log": LOG,
-        "_aside": {NAME: {(NAME, int)}},
-        "_start_event": EVENT,
-        "_first": int,
-        "_reached": {NAME: [int, int]},
-        "_ahead": {NAME: {int: int}},
-    }
+    WIRE: ClassVar = NonAtomicWire
 
-    def _start(self) -> None:
-        self._log: Log = {}
-        # By destination: messages that only the open non-atomic event replaces there.
-        self._aside: dict[str, set[tuple[str, int]]] = {}
-        self._start_event = -1  # the last local event before the open non-atomic event
-        self._first = 0  # its first message
-        self._reached: Reached = {}
-        self._ahead: Ahead = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._aside: list[set[int]] = [set() for _ in range(view.n)]
+        """By destination, messages that only the open non-atomic event replaces there."""
+        self._start = -1
+        """The last local event before the open non-atomic event, and its first message."""
+        self._first = 0
+        self._delivered = Delivered(view)
 
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the entries that still name a destination."""
-        return explicit(self._log)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """SND(2) to SND(5); parts of the open non-atomic event keep their destinations."""
+        if after > self._start:
+            self._start, self._first = event - 1, message.seq
+            self._aside = [set() for _ in self._aside]
+        view, dests, log = self.view, message.dests & ~(1 << self.me), Log()
+        for key, mask in self._log.items():
+            rest = mask
+            if mask & dests and not _is_part(view, key, self.me, self._first):
+                for dest in view.list(mask & dests):
+                    self._aside[dest].add(key)
+                rest &= ~dests
+            if rest:
+                log[key] = rest
+        message.control = self._tops, log, self._first
+        key = message.seq << self.shift | self.me
+        self._tops, self._log = logs.entered(self._tops, log, key, dests, self.low)
+        return {dest: sorted(self._aside[dest]) for dest in others if self._aside[dest]}
+
+    def missing(self, packet: Packet) -> list[int]:
+        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
+        return [key for key in self.needs(packet) if not self._delivered.has(key)]
+
+    def blocker(self, packet: Packet) -> int:
+        return next(iter(self.missing(packet)), FREE)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message, sender, mine = packet.content, packet.content.sender, 1 << self.me
+        key = message.seq << self.shift | sender
+        self._delivered.add(sender, packet.n, key)
+        self.reached[sender] = max(key, self.reached[sender])
+        tops, log, _ = cast("Data", message.control)
+        rest = message.dests & ~(1 << sender | mine)
+        tops, log = logs.entered(tops, log, key, rest, self.low)
+        self._tops, log = logs.merged(self._tops, self._log, tops, log, self.low)
+        for k in [k for k, mask in log.items() if mask & mine and self._delivered.has(k)]:
+            log[k] &= ~mine
+            if not log[k]:
+                del log[k]
+        self._log = log
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message of another event."""
+        if sender == packet.content.sender:
+            return seq < cast("Data", packet.content.control)[2]
+        return super().knows(packet, sender, seq)
+
+    def newest(self, sender: int) -> int:
+        return self._delivered.newest(sender)
+
+    def ahead(self, sender: int) -> list[int]:
+        return self._delivered.ahead(sender)
 
     def kept_entries(self) -> int:
         """Return the entries of the log, and what is set aside."""
-        return sum(map(len, self._log.values())) + sum(map(len, self._aside.values()))
+        return super().kept_entries() + sum(map(len, self._aside))
 
-    # Send.
-
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        seq, others = sending.message.seq, frozenset(sending.others)
-        if sending.basis > self._start_event:
-            self._start_event, self._first = self._events - 1, seq
-            self._aside.clear()
-        controls: dict[str, object] = {
-            dest: (self._first, as_entries(purged(self._for(dest, others))))
-            for dest in sending.others
-        }
-        for sender, clock, dests in as_entries(self._log):
-            if not self._is_part(sender, clock):
-                for dest in others.intersection(dests):
-                    self._aside.setdefault(dest, set()).add((sender, clock))
-        log = self._without(others)
-        log.setdefault(self.process, {})[seq] = others
-        self._log = purged(log)
-        return controls
-
-    def _is_part(self, sender: str, clock: int) -> bool:
-        """Tell whether a message belongs to the open non-atomic event."""
-        return sender == self.process and clock >= self._first
-
-    def _without(self, dests: frozenset[str]) -> Log:
-        """SND(3): drop destinations, but not from parts of the open non-atomic event."""
-        return {
-            sender: {
-                clock: names if self._is_part(sender, clock) else names - dests
-                for clock, names in entries.items()
-            }
-            for sender, entries in self._log.items()
+    def state(self) -> State:
+        return super().state() | {
+            "aside": [sorted(keys) for keys in self._aside],
+            "start": self._start + 1,
+            "first": self._first,
+            "delivered": self._delivered.state(),
         }
 
-    def _for(self, dest: str, dests: frozenset[str]) -> Log:
-        """SND(2): the log for a copy, with what is set aside for its destination."""
-        log = self._without(dests - {dest})
-        for sender, clock in self._aside.get(dest, ()):
-            entries = log.setdefault(sender, {})
-            entries[clock] = entries.get(clock, frozenset()) | {dest}
-        return log
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        view = self.view
+        for dest, keys in enumerate(state.rows("aside", view.n, most=max(self._tops))):
+            if any(k & view.low >= view.n or k > self._tops[k & view.low] for k in keys):
+                raise state.wrong("aside", keys, "messages that are known of")
+            self._aside[dest] = set(keys)
+        self._start = state.number("start") - 1
+        self._first = state.number("first", 0, self.made)
+        self._delivered.load(state.fields("delivered"))
 
-    # Receive.
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        first, entries = cast("Control", packet.control)
-        for sender, clock, dests in entries:
-            if self.process not in dests or (sender == packet.source and clock >= first):
-                continue
-            if not is_delivered(self._reached, self._ahead, sender, clock):
-                yield Need(sender, clock)
+def _is_part(view: View, key: int, sender: int, first: int) -> bool:
+    """Tell whether a message belongs to the non-atomic event of a sender with this first one."""
+    return key & view.low == sender and key >> view.shift >= first
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        """RCV(3) to RCV(5). Every packet is a message, so its number is its place."""
-        source, seq = packet.source, packet.message_id.seq
-        count_delivery(self._reached, self._ahead, source, packet.n, seq)
-        brought = as_log(cast("Control", packet.control)[1])
-        brought.setdefault(source, {})[seq] = frozenset(packet.dests) - {source}
-        self._log = purged(self._without_delivered(self._merged(brought)))
-        return (Need(source, seq),)
 
-    def _merged(self, brought: Log) -> Log:
-        return merged(self._log, brought)
-
-    def _without_delivered(self, log: Log) -> Log:
-        """Drop this process from the entries of the messages that it has delivered."""
-        me = frozenset((self.process,))
-        return {
-            sender: {
-                clock: dests - me
-                if self.process in dests and is_delivered(self._reached, self._ahead, sender, clock)
-                else dests
-                for clock, dests in entries.items()
-            }
-            for sender, entries in log.items()
-        }
-
-    # What peers may send.
-
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if packet.kind != "data" or type(control) is not tuple or len(control) != 2:
-            raise malformed(packet, "a number and sorted entries (sender, clock, destinations)")
-        first, entries = control
-        if not is_count(first, 1) or not is_entries(entries):
-            raise malformed(packet, "a number and sorted entries (sender, clock, destinations)")
-        if first > packet.message_id.seq:
-            raise malformed(packet, f"a first message not after {packet.message}")
-        for entry in entries:
-            check_entry(self, packet, *entry)
-
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the entries with their destinations, and the number of the first message."""
-        entries, dests, model_bytes = size_of(cast("Control", packet.control)[1])
-        return ControlSize(entries, dests, model_bytes + CLOCK_BYTES)
+register(NonAtomic)

@@ -8,55 +8,40 @@ one, means "no longer relevant".
 Guarantee
 ---------
 Causal order; a message waits only while a real cause of it is missing; after every event the
-explicit information kept is exactly what the Propagation Constraints require ([KS98] 3.4).
-
-Assumes
--------
-Every packet arrives eventually; the network may reorder and duplicate packets ([KS98] assumes FIFO
-channels, but the algorithm does not need them). Processes may join and leave.
-
-Cost
-----
-At most ``n * n`` units per copy, usually far fewer: one entry per relevant message and one id per
-remaining destination. ``O(n * n)`` time per send and delivery, because the part of SND(2) that all
-destinations share is computed once.
+explicit information kept is exactly what the Propagation Constraints require ([KS98] 3.4). The
+paper assumes FIFO channels, but the algorithm does not need them.
 
 Names
 -----
-=================  =======================================================
+=================  =========================================================================
 paper              here
-=================  =======================================================
-``LOG_j``          ``Optimal._known``, by names ``Optimal._log``
-``SR_j``           ``Optimal._reached``, by names ``Optimal._newest``
-``clock_j``        ``MessageId.seq``
-``O_M``            ``Packet.control``: sorted (sender, clock, destinations)
-=================  =======================================================
+=================  =========================================================================
+``LOG_j``          ``Optimal._tops`` and ``Optimal._log``: see :mod:`antecede.endpoint.logs`
+``SR_j``           ``Rules.reached``
+``clock_j``        ``Message.seq``
+``M.Dests``        ``Message.dests``, a mask; the sender itself is left out
+``O_M``            ``Message.control`` (tops, log) and ``Packet.own``, the needs of one copy
+=================  =========================================================================
+
+:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, by names. Here SND(2) is
+computed once for all copies: the copy for d differs from the others only in the entries that name
+d. These are its *needs*, and the log that all copies share names no destination of M.
 
 Differences from the paper
 --------------------------
-The initial entries (i, 0, {}) are left out: an absent sender means the same. RCV(4) and RCV(5) wait
-for the next send: a delivery only notes what its message carried, the newest is merged first, and
-what its sender already knew is passed over. The log is the same whenever it is looked at.
-``lookahead`` merges a message's control on arrival (RCV(4)-(5) early). The paper's remark lets the
-receiver purge by a message that it has not delivered. That alone loses order, because the guarantee
-holds only in the causal future of a send; so the message's own entries are merged as well, and
-messages may then wait longer than necessary. ``hardware_multicast`` sends the log as it was, and
-the receiver applies SND(2) with its own name. ``differential`` (3.5) sends, on each channel, the
-changes to the control sent there before; packets of a channel are then handled in order. This
-delays nothing, because causal order requires it between two messages on one channel anyway. It
+The initial entries (i, 0, {}) are left out: an absent sender means the same. RCV(3) to RCV(5) wait
+for the next send, and a delivery only notes what its message carried. Then the newest is merged
+first, and one that its sender knew of is passed over: whoever knew of a message had merged all that
+it carried. The log is the same whenever it is looked at.
+
+``lookahead`` (4.5) merges a message's control on arrival. To purge by a message that is not
+delivered, as the paper remarks, alone loses order, because the guarantee holds only in the causal
+future of a send; so its own entries are merged as well, and messages may then wait longer than
+necessary. ``hardware_multicast`` (4.5) sends the log as it was, and the receiver applies SND(2)
+with its own name. ``differential`` (3.5) sends, on each channel, the changes to the control sent
+there before; packets of a channel are then handled in order, as causal order requires anyway. It
 costs the last control sent and received on each channel as state. Entries stay in the log even if
 all channels have carried them, because their absence would mean something.
-
-The paper does not say how processes leave. Here a removed process is dropped from every destination
-set. Its messages that are held are still delivered; nothing waits for the others, which are lost.
-Every message between the processes that remain is delivered, and two messages on one channel stay
-in order. A message may overtake another only if a third message between the two, to the same
-process, was lost with a removed process: everyone who knew of the third had stopped carrying the
-first. The delivery then names what is lost in ``unmet``, and so do the deliveries of messages that
-depend on it. Packets say whom their sender has removed. Once all processes have said so on
-channels without gaps, and have delivered what they held, the removed one is forgotten, so that
-state and packets depend on the processes that are there. A group that first lets everything under
-way arrive (a flush) loses nothing.
 
 References
 ----------
@@ -67,60 +52,57 @@ References
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, Final, cast
 
-from antecede.core.differences import Difference, applied, difference, is_difference, measured
-from antecede.core.entries import Entries, Log, is_entries, restricted
-from antecede.core.groups import as_flag
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import ANY, LOG, NAME, NUMBERED
-from antecede.core.logs import NOTED_MAX, CausalLog
-from antecede.core.messages import (
+from antecede.endpoint import logs
+from antecede.endpoint.arguments import as_flag
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.logs import Control, Log, LogWire, Tops
+from antecede.endpoint.messages import (
+    COUNT_MAX,
     PAIR_BYTES,
     ControlSize,
-    Effects,
+    Message,
     MessageId,
     Packet,
-    numbered_packet,
 )
-from antecede.core.numbered import FREE, Numbered
-from antecede.core.registry import register
-from antecede.core.roster import Roster
-from antecede.core.stamps import Stamp, Translation, are_known, stamp_of
-from antecede.core.validation import malformed
-from antecede.errors import UsageError
+from antecede.endpoint.numbers import BYTE, put_ascending
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
 
-if TYPE_CHECKING:
-    from antecede.core.casts import Targets
+HEARD_MAX: Final = 64
+"""How many messages may wait to be merged."""
+_OFF: Final = False
+_BROKEN: Final = frozenset({"no_overblocking", "necessity"})
+"""What ``lookahead`` gives up."""
 
-_LOST_BY_LOOKAHEAD = frozenset({"no_overblocking", "necessity"})
 
+class OptimalWire(LogWire):
+    """O_M: tops and log as all copies share them, and the needs of one.
 
-class OptimalStamp(Stamp):
-    """O_M of [KS98], shared by all copies of a message."""
+    With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
+    """
 
-    __slots__ = ()
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
+        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
 
-    PROTOCOL: ClassVar = "optimal"
-    IS_LOG: ClassVar = True
-
-    def control(self, roster: Roster, dest: int, needs: list[int]) -> Entries:
-        """Return O_M for one copy: sorted entries (sender, clock, destinations)."""
-        return self.entries(roster, dest, needs)
-
-    @classmethod
-    def of_control(
-        cls, control: object, roster: Roster, dest: int
-    ) -> tuple[Stamp, list[int]] | None:
-        """Return the stamp and the needs of O_M, or None if it is malformed."""
-        if not is_entries(control) or not are_known(control, roster):
+    def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
+        """Return a packet of a run: its message needs the one before, and knows no others."""
+        message, source = first.content, first.source_no
+        if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
             return None
-        return stamp_of(OptimalStamp, control, roster, dest)
+        seq, (tops, log) = message.seq + ahead, cast("Control", message.control)
+        key = seq - 1 << self.view.shift | source
+        control = logs.entered(tops, log, key, 0, self.view.low)
+        made = Message(self.view, source, seq, message.dests, payload, control)
+        return Packet(made, source, first.dest_no, first.n + ahead, [key])
 
 
-@register
-class Optimal(Numbered):
+class Optimal(Rules):
     """One process's log of messages whose delivery is not yet certain."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -128,251 +110,379 @@ class Optimal(Numbered):
         idea="exactly the necessary and sufficient information",
         paper="Kshemkalyani, Singhal 1998",
         guarantee="causal order with the least explicit information",
-        assumptions="every packet arrives eventually; processes may join and leave",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         options={
             "hardware_multicast": Option(
-                default=False, doc="one identical packet to all destinations ([KS98] 4.5)"
+                _OFF, "one identical packet to all destinations ([KS98] 4.5)"
             ),
-            "lookahead": Option(
-                default=False, doc="merge a message's control on arrival ([KS98] 4.5)"
-            ),
-            "differential": Option(
-                default=False, doc="send only what changed on that channel ([KS98] 3.5)"
-            ),
+            "lookahead": Option(_OFF, "merge a message's control on arrival ([KS98] 4.5)"),
+            "differential": Option(_OFF, "send only what changed on that channel ([KS98] 3.5)"),
         },
-        dynamic=True,
         short_name="KS",
-        wire_number=1,
         bytes_per_entry=PAIR_BYTES,
-        names_only=True,
         variants=(
             Variant("hardware", lambda _: {"hardware_multicast": True}),
-            Variant("lookahead", lambda _: {"lookahead": True}, _LOST_BY_LOOKAHEAD),
-            Variant(
-                "both",
-                lambda _: {"hardware_multicast": True, "lookahead": True},
-                _LOST_BY_LOOKAHEAD,
-            ),
+            Variant("lookahead", lambda _: {"lookahead": True}, _BROKEN),
+            Variant("both", lambda _: {"hardware_multicast": True, "lookahead": True}, _BROKEN),
             Variant("differential", lambda _: {"differential": True}),
         ),
     )
-    STATE: ClassVar = {
-        **dict.fromkeys(Numbered.STATE, ANY),
-        **NUMBERED,
-        "_log": LOG,
-        "_last_sent": {NAME: ((str, int, (str, ...)), ...)},
-        "_last_received": {NAME: ((str, int, (str, ...)), ...)},
-    }
-    STAMP: ClassVar = OptimalStamp
+    WIRE: ClassVar[type[Wire]] = OptimalWire
 
-    def _start(self) -> None:
-        self._hardware = as_flag("hardware_multicast", self.options["hardware_multicast"])
-        self._lookahead = as_flag("lookahead", self.options["lookahead"])
-        self._fifo = self._is_differential = as_flag("differential", self.options["differential"])
-        if self._hardware and self._is_differential:
-            msg = "hardware_multicast sends all the same packet, differential does not; choose one"
-            raise UsageError(msg)
-        if self._fifo:
-            self._kind = Stamp  # receive() takes no packet as it is
-        self._looks_ahead = self._lookahead or self._is_differential
-        self._find_bounds()
-        self._known = CausalLog(self._roster, self._me)
-        self._last_sent: dict[str, Entries] = {}
-        self._last_received: dict[str, Entries] = {}
-
-    @property
-    def _log(self) -> Log:
-        """LOG_j of [KS98] by names."""
-        return self._known.spelt()
-
-    @_log.setter
-    def _log(self, log: Log) -> None:
-        self._known.read(log)
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        if self._known.tops[self._me] >> self._roster.shift > self._seq:
-            msg = f"a log that knows more messages of {self.process!r} than the {self._seq} it sent"
-            raise ValueError(msg)
-
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit part of the log."""
-        return self._known.explicit()
-
-    def kept_entries(self) -> int:
-        """Return the entries of the log."""
-        return self._known.count()
-
-    # Send.
-
-    def _stamped(self, to: Targets, payload: bytes) -> tuple[Packet, ...]:
-        """SND(2) to SND(5). SND(2) carries to all what SND(3) keeps: it is computed once."""
-        known, numbers, roster, me = self._known, to.numbers, self._roster, self._me
-        seq, sent = self._seq, self._links.sent
-        key = seq << roster.shift | me
-        if len(numbers) == 1 and not self._hardware:
-            (dest,) = numbers
-            sent[dest] = n = sent.get(dest, 0) + 1
-            own = known.take_one(to.others_mask)
-            stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
-            packet = numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own)
-            return (packet if not self._is_differential else self._shortened(packet),)
-        packets = []
-        before = known.log.copy() if self._hardware else {}
-        needs, nothing = known.take(to.others_mask), list[int]()
-        stamp = known.stamp(OptimalStamp, key, to.others_mask, is_plain=not self._rough)
-        for dest in numbers:
-            sent[dest] = n = sent.get(dest, 0) + 1
-            own = needs.get(dest, nothing)
-            packets.append(numbered_packet(roster, me, dest, n, seq, to.mask, payload, stamp, own))
-        if self._hardware:
-            for packet in packets:
-                log = _without(before, roster.bits[packet.dest_no])
-                packet.stamp = OptimalStamp(stamp.tops, log)
-        return tuple(map(self._shortened, packets) if self._is_differential else packets)
-
-    def _shortened(self, packet: Packet) -> Packet:
-        """Return a packet with only what differs from the one before on its channel."""
-        control = cast("Entries", packet.control)
-        before = self._last_sent.get(packet.dest, ())
-        self._last_sent[packet.dest] = control
-        return replace(packet, control=difference(before, control))
-
-    # Receive.
-
-    def _receive_in_order(self, packet: Packet) -> Effects:
-        """Accept a packet that brings what changed since the one before on its channel."""
-        self._check_packet(packet)
-        links, source, n = self._links, self._roster.numbers[packet.source], packet.n
-        if links.is_seen(source, n):
-            return self._flush()
-        if not links.is_next(source, n):
-            if not self._tally.is_low(self, packet):
-                self._check_space(packet, is_blocked=True)
-            links.accept(source, n)
-            links.park(source, packet)
-            return self._flush()
-        full = self._in_full(packet)
-        need = self._blocker(full)
-        if need != FREE or self.pull:
-            self._hold_back(full, need)
-        else:
-            links.accept(source, n)
-            self._on_arrival(full)
-            self._deliver(full)
-        for due in links.unpark(source, n):
-            full = self._in_full(due)
-            self._on_arrival(full)
-            self._file(self._hold.take_in(full), full, self._blocker(full))
-        self._drain()
-        return self._flush()
-
-    def _in_full(self, packet: Packet) -> Packet:
-        """Return the packet with all of O_M, by numbers."""
-        before = self._last_received.get(packet.source, ())
-        control = applied(before, cast("Entries | Difference", packet.control))
-        return self._numbered(replace(packet, control=control))
-
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if self._is_differential and is_difference(control):
-            self._check_names(packet, (sender for sender, _ in control[1]))
-            control = control[2]
-        if packet.kind != "data" or not is_entries(control):
-            raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        for sender, clock, dests in control:
-            self._check_names(packet, (sender, *dests))
-            if sender == packet.source and clock >= packet.message_id.seq:
-                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-            if sender == self.process and clock > self._seq:
-                raise malformed(packet, f"at most {self._seq} messages of {sender!r}")
-
-    def _numbered(self, packet: Packet) -> Packet:
-        roster = self._roster
-        entries, dests = cast("Entries", packet.control), packet.dests
-        if self._forgotten:  # nobody needs to know about them any more
-            entries = restricted(entries, roster.numbers)
-            dests = tuple(name for name in dests if name in roster.numbers)
-        stamp, needs = stamp_of(OptimalStamp, entries, roster, self._me)
-        return numbered_packet(
-            roster,
-            roster.numbers[packet.source],
-            self._me,
-            packet.n,
-            packet.message_id.seq,
-            roster.mask_of(dests),
-            packet.payload,
-            stamp,
-            needs,
-        )
-
-    def _on_arrival(self, packet: Packet) -> None:
-        if self._is_differential:
-            self._last_received[packet.source] = cast("Entries", packet.control)
-        if self._lookahead:
-            self._merge_early(packet)
-
-    def _merge(self, packet: Packet, key: int) -> None:
-        """RCV(3) to RCV(5); RCV(3) drops this process, which a packet names only in its needs."""
-        if self._lookahead:
-            self._drop_delivered()
-        elif self._rough or self._hardware:
-            bits = self._roster.bits
-            targets = packet.dest_set & ~(bits[packet.source_no] | bits[self._me] | self._gone)
-            self._known.merge(self._carried(packet), key, targets)
-        else:
-            noted = self._known.noted
-            noted.append((packet.stamp, key, packet.dest_set))
-            if len(noted) > NOTED_MAX:
-                self._known.settle()
-
-    def _carried(self, packet: Packet) -> Stamp:
-        """Return O_M without those who left, and after SND(2) if the sender left that to us."""
-        drop = self._gone
-        if self._hardware:
-            drop |= packet.dest_set & ~self._roster.bits[packet.source_no]
-        return OptimalStamp(packet.stamp.tops, _without(packet.stamp.log, drop))
-
-    def _merge_early(self, packet: Packet) -> None:
-        """RCV(4) and RCV(5) for a message that has just arrived."""
-        roster, bit = self._roster, self._roster.bits[self._me]
-        stamp = self._carried(packet)
-        for key in packet.needs:
-            stamp.log[key] = stamp.log.get(key, 0) | bit
-        key = packet.seq << roster.shift | packet.source_no
-        targets = packet.dest_set & ~(roster.bits[packet.source_no] | self._gone)
-        self._known.merge(stamp, key, targets)
-        self._drop_delivered()
-
-    def _drop_delivered(self) -> None:
-        """Drop this process from the entries of messages it has delivered (for ``lookahead``)."""
-        bit, reached, low = self._roster.bits[self._me], self._reached, self._roster.low
-        late = self._departures.late
-        self._known.log = {
-            key: rest
-            for key, mask in self._known.log.items()
-            if (rest := mask & ~bit if key <= reached[key & low] or key in late else mask)
-        }
-
-    # Membership.
-
-    def _left(self, process: str) -> None:
-        self._known.drop(self._gone)
-        self._last_sent.pop(process, None)
-        self._last_received.pop(process, None)
-
-    def _move(self, by: Translation) -> None:
-        self._known.move(by, by.after.numbers[self.process])
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tops: Tops = list(range(view.n))
+        self._log: Log = {}
+        self._heard: list[tuple[int, int, Control]] = []
+        """Not merged yet: keys, destinations and controls."""
+        self._is_known = False
+        """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+        self._run: Tops = []
+        """The tops of the last message of a run, which nobody else has."""
 
     @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return the entries carried and the destinations left in them."""
-        if packet.roster is not None:
-            return packet.stamp.size(packet.roster, packet.needs)
-        return measured(cast("Entries | Difference", packet.control))
+    def of(cls, view: View) -> type[Rules]:
+        if view.options["differential"]:
+            return Differential
+        return Remarks if any(view.options.values()) else cls
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        for name, value in options.items():
+            as_flag(name, value)
+        if options["differential"] and (options["hardware_multicast"] or options["lookahead"]):
+            raise UsageError("differential excludes hardware_multicast and lookahead; choose one")
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Send M; SND(1), the next clock, is its number already."""
+        if self._heard:
+            self._merge()
+        dests, log = message.dests & ~(1 << self.me), self._log
+        # SND(2) and SND(3): d alone learns the entries that name it, and then no entry names d.
+        needs = logs.take(log, dests) if log else ALIKE
+        message.control = control = self._tops, log
+        # SND(4): M itself is merged like what is received. SND(5): this form needs no purging.
+        self._heard.append((message.seq << self.shift | self.me, dests, control))
+        self._is_known = True
+        return needs
+
+    def repeat(self) -> bool:
+        """SND(2) to SND(5), if all that is new is that our last message went to one process."""
+        heard = self._heard
+        if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
+            return False
+        key, dests, (tops, log) = heard[0]
+        if dests & dests - 1 or not dests:
+            return False
+        if tops is not self._run:
+            tops = self._run = tops.copy()
+        tops[self.me] = key
+        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        return True
+
+    def check(self, packet: Packet) -> str:
+        newest = cast("Control", packet.content.control)[0][self.me]
+        is_too_new = newest >> self.shift > self.made and not self.is_stale
+        return knows_too_much(self.made) if is_too_new else ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
+        return cast("list[int] | None", packet.own) or NOBODY
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2), and a note for RCV(3) to RCV(5)."""
+        message = packet.content
+        sender = message.sender
+        self.reached[sender] = key = message.seq << self.shift | sender
+        self._heard.append((key, message.dests, cast("Control", message.control)))
+        if len(self._heard) > HEARD_MAX:
+            self._merge()
+        return self.places[sender]
+
+    def repeated(self, first: Packet, count: int) -> bool:
+        """RCV(2) for a run, and a note of its last message, whose sender knew of the others."""
+        message = first.content
+        sender, shift = message.sender, self.shift
+        key = message.seq << shift | sender
+        is_next = self.reached[sender] == key and message.seq + count <= COUNT_MAX
+        if type(self) is not Optimal or not is_next:
+            return False
+        before = key + (count - 1 << shift)
+        control = logs.entered(*cast("Control", message.control), before, 0, self.low)
+        self.reached[sender] = last = key + (count << shift)
+        if self._heard and self._heard[-1][0] == key:
+            self._heard.pop()
+        self._heard.append((last, message.dests, control))
+        if len(self._heard) > HEARD_MAX:
+            self._merge()
+        return True
+
+    def _merge(self) -> None:
+        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging."""
+        low, mine = self.view.low, 1 << self.me
+        tops: Tops = []
+        log: Log = {}
+        for key, dests, (their_tops, their_log) in reversed(self._heard):
+            sender = key & low
+            if not tops:
+                tops, log = their_tops.copy(), their_log.copy()
+            elif key > tops[sender]:
+                tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
+            else:
+                continue  # whoever sent one that is merged knew of it
+            tops[sender] = key  # RCV(3): the message itself, for its other destinations
+            if rest := dests & ~(1 << sender | mine):
+                log[key] = rest
+        if not self._is_known:
+            tops, log = logs.merged(tops, log, self._tops, self._log, low)  # RCV(4): LOG_j
+        self._heard.clear()
+        self._tops, self._log, self._is_known = tops, log, False
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
+
+    def kept(self) -> object:
+        """Return LOG_j: sorted entries (sender, clock, destinations)."""
+        return logs.spelt(self.view, *self._settled())
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        return logs.explicit(self.view, self._settled()[1])
+
+    def kept_entries(self) -> int:
+        return len(logs.entries(self.view, *self._settled()))
+
+    def _settled(self) -> Control:
+        """Return the log with all that was heard."""
+        if self._heard:
+            self._merge()
+        return self._tops, self._log
+
+    def state(self) -> State:
+        tops, log = self._settled()
+        return {"tops": list(tops), "log": logs.saved(log)}
+
+    def load(self, state: Fields) -> None:
+        self._tops, self._log = logs.loaded(self, state)
 
 
-def _without(log: dict[int, int], gone: int) -> dict[int, int]:
-    return {key: rest for key, mask in log.items() if (rest := mask & ~gone)}
+# Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
+
+
+class Remarks(Optimal):
+    """``hardware_multicast`` and ``lookahead``. All is merged at once."""
+
+    HEARS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._is_hardware = bool(view.options["hardware_multicast"])
+        self._looks_ahead = bool(view.options["lookahead"])
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """SND(2) to SND(5); hardware sends the log as it was, to all."""
+        before = self._log.copy()
+        needs = super().stamp(message, others, event, after)
+        if self._is_hardware:
+            message.control = self._tops, before
+            needs = ALIKE
+        self._merge()
+        return needs
+
+    def needs(self, packet: Packet) -> list[int]:
+        if not self._is_hardware:
+            return super().needs(packet)
+        log = cast("Control", packet.content.control)[1]
+        return [key for key, mask in log.items() if mask >> self.me & 1]
+
+    def arrived(self, packet: Packet) -> None:
+        """RCV(3) to RCV(5) early, with the message's own entries, which name this process."""
+        if not self._looks_ahead:
+            return
+        key, sender, bit = self.key(packet), packet.content.sender, 1 << self.me
+        tops, log = self._carried(packet)
+        log = log | {need: log.get(need, 0) | bit for need in self.needs(packet)}
+        rest = packet.content.dests & ~(1 << sender)
+        if key <= self._tops[sender]:
+            rest &= self._log.get(key, 0)
+        tops, log = logs.entered(tops, log, key, 0, self.low)
+        self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
+        if rest:
+            self._log[key] = rest
+        self._drop_delivered()
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message = packet.content
+        self.reached[message.sender] = key = self.key(packet)
+        if self._looks_ahead:
+            self._drop_delivered()
+        else:
+            self._heard.append((key, message.dests, self._carried(packet)))
+            self._merge()
+        return self.places[message.sender]
+
+    def _carried(self, packet: Packet) -> Control:
+        """Return O_M, after SND(2) if the sender left that to us."""
+        tops, log = cast("Control", packet.content.control)
+        drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
+        return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
+
+    def _drop_delivered(self) -> None:
+        """Drop this process from the entries of messages that it has delivered."""
+        bit, reached, low = 1 << self.me, self.reached, self.low
+        self._log = {
+            key: rest
+            for key, mask in self._log.items()
+            if (rest := mask & ~bit if key <= reached[key & low] else mask)
+        }
+
+
+# Section 3.5: on each channel, only what changed.
+
+Entries = dict[int, int]
+"""O_M for one copy, with an empty mask for a sender's newest message that names nobody."""
+Change = tuple[bool, list[int], Entries]
+"""Whether all is new; else the entries that are gone; and those that are new or changed."""
+
+
+class DifferentialWire(Wire):
+    """The changes to O_M that one copy brings; copies share nothing."""
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return whether all is new, what is gone, and what is new or changed."""
+        is_all, gone, fresh = cast("Change", packet.own)
+        masks = [mask.to_bytes(self.view.n + 7 >> 3, "little") for mask in fresh.values()]
+        return b"".join((BYTE[is_all], put_ascending(gone), put_ascending(list(fresh)), *masks))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        is_all, size = data[at], self.view.n + 7 >> 3
+        gone, at = logs.get_keys(data, at + 1, packet.content)
+        keys, at = logs.get_keys(data, at, packet.content)
+        end = at + size * len(keys)
+        masks = [int.from_bytes(data[i : i + size], "little") for i in range(at, end, size)]
+        if end > len(data) or is_all > 1 or (is_all and gone):
+            raise PeerError("ends too early, or has entries that are gone although all is new")
+        if any(mask >> self.view.n for mask in masks):
+            raise PeerError("names destinations that are not members")
+        return (bool(is_all), gone, dict(zip(keys, masks, strict=True))), end
+
+    def spell(self, packet: Packet) -> object:
+        """Return O_M, or ("diff", what is gone, what is new or changed)."""
+        is_all, gone, fresh = cast("Change", packet.own)
+        entries = logs.spelt(self.view, [], fresh)
+        return entries if is_all else ("diff", tuple(sorted(map(self.view.id, gone))), entries)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        _, gone, fresh = cast("Change", packet.own)
+        return logs.size(len(gone) + len(fresh), fresh)
+
+
+class Differential(Optimal):
+    """``differential``: a packet says what changed since the one before on its channel.
+
+    So a channel's packets are handled in order: places from ``n`` on are channels, and their keys
+    count packets. All keys have one more bit for that.
+    """
+
+    WIRE: ClassVar[type[Wire]] = DifferentialWire
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self.low = 2 * view.low + 1
+        self.reached = list(range(2 * view.low + 2))
+        self._last_sent: list[Entries] = [{} for _ in range(view.n)]
+        self._last_received: list[Entries] = [{} for _ in range(view.n)]
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """SND(2) to SND(5), then leave out what the channel has carried."""
+        needs = super().stamp(message, others, event, after)
+        tops, log = cast("Control", message.control)
+        message.control, own = None, {}
+        shared = logs.entries(self.view, tops, log)
+        for dest in others:
+            keys = cast("list[int]", needs.get(dest, NOBODY))
+            entries = shared | {key: shared.get(key, 0) | 1 << dest for key in keys}
+            own[dest] = _change(self._last_sent[dest], entries, self.view)
+            self._last_sent[dest] = entries
+        return own
+
+    def check(self, packet: Packet) -> str:
+        newest = logs.newest(self.view, cast("Change", packet.own)[2])[self.me]
+        is_too_new = newest >> self.shift > self.made and not self.is_stale
+        return knows_too_much(self.made) if is_too_new else ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """RCV(1), after the packet before on the channel; until then as far as it can be told."""
+        bit, low, shift = 1 << self.me, self.view.low, self.shift
+        place = low + 1 + packet.source_no
+        before = packet.n - 1 << shift + 1 | place
+        is_next = before <= self.reached[place]
+        entries = self._entries(packet) if is_next else cast("Change", packet.own)[2]
+        found = [k >> shift << shift + 1 | k & low for k, mask in entries.items() if mask & bit]
+        return [before, *found]
+
+    def _entries(self, packet: Packet) -> Entries:
+        """Return O_M: what the channel carried before, with the changes; any can be applied."""
+        is_all, gone, fresh = cast("Change", packet.own)
+        if is_all:
+            return fresh
+        entries = self._last_received[packet.source_no] | fresh
+        entries = {key: mask for key, mask in entries.items() if key not in gone}
+        tops = logs.newest(self.view, entries)
+        return {key: mask for key, mask in entries.items() if mask or key in tops}
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        place = key & self.low
+        if place > self.view.low:
+            return packet.source_no, packet.content.seq - 1
+        return place, key >> self.shift + 1
+
+    def key(self, packet: Packet) -> int:
+        return packet.content.seq << self.shift + 1 | packet.content.sender
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return logs.newest(self.view, self._entries(packet))[sender] >> self.shift >= seq
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5), with all of O_M."""
+        message, source, bit = packet.content, packet.source_no, 1 << self.me
+        self._last_received[source] = entries = self._entries(packet)
+        place = self.view.low + 1 + source
+        self.reached[source] = self.key(packet)
+        self.reached[place] = packet.n << self.shift + 1 | place
+        log = {key: rest for key, mask in entries.items() if (rest := mask & ~bit)}
+        control = logs.newest(self.view, entries), log
+        self._heard.append((message.seq << self.shift | source, message.dests, control))
+        self._merge()
+        return source, place
+
+    def state(self) -> State:
+        return super().state() | {
+            "last_sent": [logs.saved(entries) for entries in self._last_sent],
+            "last_received": [logs.saved(entries) for entries in self._last_received],
+        }
+
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        anything = [SAVED_MAX << self.shift] * (self.view.low + 1)
+        for name, kept in (("last_sent", self._last_sent), ("last_received", self._last_received)):
+            for place, entries in enumerate(state.list(name, self.view.n)):
+                one = Fields(name, {name: entries})
+                kept[place] = logs.load_log(one, name, self.view, anything, is_open=True)
+
+
+def _change(before: Entries, after: Entries, view: View) -> Change:
+    """Return what turns ``before`` into ``after``, or all of it where that is smaller.
+
+    An entry that names nobody is gone as soon as its sender has a newer one, without a word.
+    """
+    tops, after = logs.newest(view, after), dict(sorted(after.items()))
+    left = [key for key in before if key not in after]
+    gone = sorted([key for key in left if before[key] or key > tops[key & view.low]])
+    fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
+    change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)
+    return (False, gone, fresh) if change.model_bytes < whole.model_bytes else (True, [], after)
+
+
+register(Optimal)

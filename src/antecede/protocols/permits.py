@@ -8,27 +8,8 @@ given its *permit*, which says that all its messages up to that one have been de
 Guarantee
 ---------
 Causal order. At its receiver a message waits only for earlier messages of the same channel; at its
-sender it may wait for permits, also of unrelated messages.
-
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-
-Cost
-----
-Two integers per copy, whatever the number of processes; an acknowledgement per copy, and at most
-one permit per copy. A process that only answers whom it heard from never waits.
-
-Names
------
-==================  ======================================================================
-paper               here
-==================  ======================================================================
-``OB_i``            ``Permits._output``: copies that wait, by destination
-``IB_i``            the holding buffer of the base, in channel order
-acknowledge         a control packet (number delivered, own mark)
-permit              a control packet (own mark)
-==================  ======================================================================
+sender it may wait for permits, also of unrelated messages. A process that only answers whom it
+heard from never waits.
 
 Differences from the paper
 --------------------------
@@ -58,24 +39,64 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, MessageId, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_count, malformed
-from antecede.errors import QueueFullError
+from antecede.endpoint import logs
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import (
+    NOBODY,
+    Rules,
+    State,
+    Wire,
+    knows_too_much,
+    load_message,
+    saved_message,
+)
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Pairs = tuple[tuple[str, int], ...]
-Posting = tuple[Pairs, MessageId, tuple[str, ...], bytes]
-"""A copy that waits: the permits it needs, by process and number, and the message."""
+Levels = dict[int, int]
+"""Permits, by process: up to which of its messages."""
+Marked = tuple[int, int]
+"""The place on the channel, or the number acknowledged (0 in a mere permit); and the mark."""
 
 
-@register
-class Permits(Endpoint):
+class PermitsWire(Wire):
+    """Two numbers for each copy; the mark of a message is told by its distance."""
+
+    def put_own(self, packet: Packet) -> bytes:
+        first, mark = cast("Marked", packet.own)
+        seq = packet.content.seq
+        return varint(first) + varint(seq - 1 - mark if seq else mark)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        seq = packet.content.seq
+        first, at = read_count(data, at, 1 if seq else 0)
+        mark, at = read_count(data, at)
+        if seq:
+            mark = seq - 1 - mark
+            if mark < 0 or first > packet.n:
+                raise PeerError("has a place beyond its number, or a mark below 0")
+        return (first, mark), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return (place, mark), (number acknowledged, mark), or (mark,)."""
+        first, mark = cast("Marked", packet.own)
+        return (first, mark) if first else (mark,)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return two clocks, or one in a mere permit."""
+        count = 2 if cast("Marked", packet.own)[0] else 1
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Permits(Rules):
     """One process's copies that wait for permits, and the permits that others wait for."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -84,174 +105,198 @@ class Permits(Endpoint):
         paper="Mattern, Fünfrocken 1995 (their question; our algorithm)",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        fixed_because="a permit needs the acknowledgements of all destinations",
-        wire_number=21,
+        lost_by_skip="messages do not tell their causes: what a skip lets go may overtake copies "
+        "that others still get",
+        unmarked_by_skip="messages do not tell what their senders knew",
         bytes_per_entry=CLOCK_BYTES,
         queueing=True,
     )
-    STATE: ClassVar = {
-        "_output": {NAME: [(((NAME, int), ...), MessageId, (str, ...), bytes)]},
-        **{name: {NAME: int} for name in ("_needs", "_permits", "_places", "_counts", "_last")},
-        **{name: {NAME: [int]} for name in ("_open", "_owed")},
-        "_mark": int,
-    }
+    WIRE: ClassVar = PermitsWire
+    IS_GUARDED: ClassVar = True
+    HEARS: ClassVar = True
 
-    def _start(self) -> None:
-        # What waits here: copies by destination, permits needed and had, by process.
-        self._output: dict[str, list[Posting]] = {}
-        self._needs: dict[str, int] = {}
-        self._permits: dict[str, int] = {}
-        # Messages put on the channel to, and delivered of the channel from, each process.
-        self._places: dict[str, int] = {}
-        self._counts: dict[str, int] = {}
-        # By destination: own messages not acknowledged, the last one that left, and the permits
-        # that it waits for.
-        self._open: dict[str, list[int]] = {}
-        self._last: dict[str, int] = {}
-        self._owed: dict[str, list[int]] = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n = view.n
+        self._output: list[list[tuple[Levels, Message]]] = [[] for _ in range(n)]
+        """By destination, copies that wait, with the permits that each still needs."""
+        self._needs: Levels = {}
+        """The permits that what is sent now needs, and those that have come."""
+        self._permits = [0] * n
         self._mark = 0
-
-    def kept_entries(self) -> int:
-        """Return how many permits this process needs or owes."""
-        return len(self._needs) + sum(map(len, self._owed.values()))
-
-    @property
-    def queued(self) -> int:
-        """The number of copies that wait for permits."""
-        return sum(map(len, self._output.values()))
+        """Up to this number all own messages are acknowledged by all destinations."""
+        self._places = [0] * n
+        """By destination: messages put on the channel, the last one, those not acknowledged, and
+        the permits that it waits for."""
+        self._last = [0] * n
+        self._open: list[list[int]] = [[] for _ in range(n)]
+        self._owed: list[list[int]] = [[] for _ in range(n)]
+        self._word = Message(view, me, 0, 0, b"", None)
 
     # Send.
 
-    def _admit(self, targets: tuple[str, ...]) -> None:
-        waiting = [d for d in targets if d != self.process and not self._is_free(d)]
-        if self.queued + len(waiting) > self.queue_max:
-            owing = ", ".join(sorted(self._needs.keys() | self._awaited()))
-            msg = (
-                f"{self.queued} copies wait for permits already (queue_max={self.queue_max}), and "
-                f"{len(waiting)} more would; send again after permits of {owing} have come"
-            )
-            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+    def admit(self, others: tuple[int, ...]) -> None:
+        needs, output = self._needs, self._output
+        if needs or self.queued:
+            self._check_queue(sum([bool(output[d]) or len(needs) > (d in needs) for d in others]))
 
-    def _is_free(self, dest: str) -> bool:
-        """Tell whether a copy to ``dest`` would leave at once."""
-        return dest not in self._output and not self._needs.keys() - {dest}
-
-    def _awaited(self) -> set[str]:
-        return {name for queue in self._output.values() for needs, *_ in queue for name, _ in needs}
-
-    def _post(self, sending: Sending) -> None:
-        seq = sending.message.seq
-        for dest in sending.others:
-            self._open.setdefault(dest, []).append(seq)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Let a copy for each destination wait for the permits that are needed now."""
+        for dest in others:
+            self._open[dest].append(message.seq)
         self._raise_mark()
-        for dest in sending.others:
-            needs = tuple(pair for pair in sorted(self._needs.items()) if pair[0] != dest)
-            posting = (needs, sending.message, sending.dests, sending.payload)
-            self._output.setdefault(dest, []).append(posting)
-            self._post_due(dest)
+        for dest in others:
+            needs = self._needs.copy()
+            needs.pop(dest, None)
+            self._output[dest].append((needs, message))
+            self.queued += 1
+            self._post(dest)
 
-    def _post_due(self, dest: str) -> None:
-        """Let the copies to ``dest`` leave, in order, that need no more permits."""
+    def _post(self, dest: int) -> None:
+        """Let the copies leave, in order, that need no more permits."""
         queue = self._output[dest]
         while queue and not queue[0][0]:
-            _, message, dests, payload = queue.pop(0)
-            self._places[dest] = place = self._places.get(dest, 0) + 1
+            _, message = queue.pop(0)
+            self.queued -= 1
+            self._places[dest] += 1
             self._last[dest] = message.seq
-            self._emit(dest, (place, self._mark), Sending(message, dests, payload))
-            level = _level(message, dests)
+            level = _level(message)
             if level > self._mark:
-                self._owed.setdefault(dest, []).append(level)
-            self._tell(dest)
-        if not queue:
-            del self._output[dest]
+                self._owed[dest].append(level)
+            self._tell(dest, self._places[dest], message)
 
-    def _hear(self, source: str, mark: int) -> None:
-        """Take a permit, and let go what waited for it."""
-        if mark <= self._permits.get(source, 0):
-            return
-        self._permits[source] = mark
-        if self._needs.get(source, mark + 1) <= mark:
-            del self._needs[source]
-        for dest, queue in list(self._output.items()):
-            self._output[dest] = [
-                (_unmet_by(needs, source, mark), message, dests, payload)
-                for needs, message, dests, payload in queue
-            ]
-            self._post_due(dest)
+    def _tell(self, dest: int, first: int, message: Message) -> None:
+        """Send something, and with it the mark."""
+        mark, owed = self._mark, self._owed[dest]
+        self.outbox.append((dest, message, (first, mark)))
+        if owed and owed[0] <= mark:
+            self._owed[dest] = [level for level in owed if level > mark]
 
     # Receive.
 
-    def _on_data(self, packet: Packet) -> None:
-        self._hear(packet.source, cast("tuple[int, int]", packet.control)[1])
-        self._arrive(packet)
+    def check(self, packet: Packet) -> str:
+        """Refuse acknowledgements of what was not sent."""
+        first = 0 if packet.content.seq else cast("Marked", packet.own)[0]
+        last = self._last[packet.source_no]
+        return knows_too_much(last) if first > last and not self.is_stale else ""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        place, _ = cast("tuple[int, int]", packet.control)
-        if self._counts.get(packet.source, 0) < place - 1:
-            yield Need(packet.source, place - 1, "count")
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
+        """Take the permit that every message brings."""
+        if packet.content.seq:
+            self._hear(packet.source_no, cast("Marked", packet.own)[1])
+        return None
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source = packet.source
-        self._counts[source] = count = self._counts.get(source, 0) + 1
-        level = _level(packet.message_id, packet.dests)
-        if level > self._permits.get(source, 0):
-            self._needs[source] = level
-        self._emit_control(source, (packet.message_id.seq, self._mark))
-        self._tell(source)
-        return (Need(source, count, "count"),)
+    def key(self, packet: Packet) -> int:
+        """Return the place on the channel: only that is waited for."""
+        return cast("Marked", packet.own)[0] << self.shift | packet.source_no
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        *delivered, mark = cast("tuple[int, ...]", packet.control)
-        for seq in delivered:
-            left = [number for number in self._open.pop(packet.source, ()) if number > seq]
-            if left:
-                self._open[packet.source] = left
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the place before, for messages."""
+        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        source = packet.source_no
+        return source, packet.content.seq - 1 if key > self.reached[source] else 0
+
+    def newest(self, sender: int) -> int:
+        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        return 0
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Acknowledge a message, and note the permit that is needed from now on."""
+        message, source = packet.content, packet.source_no
+        if message.seq:
+            self.reached[source] = self.key(packet)
+            level = _level(message)
+            if level > self._permits[source]:
+                self._needs[source] = level
+            self._tell(source, message.seq, self._word)
+            return self.places[source]
+        first, mark = cast("Marked", packet.own)
+        if first:
+            self._open[source] = [seq for seq in self._open[source] if seq > first]
             self._raise_mark()
-        self._hear(packet.source, mark)
+        self._hear(source, mark)
         return ()
+
+    def _hear(self, source: int, mark: int) -> None:
+        """Take a permit, and let go what waited for it."""
+        if mark <= self._permits[source]:
+            return
+        self._permits[source] = mark
+        waiting = [needs for queue in self._output for needs, _ in queue] if self.queued else []
+        for needs in (self._needs, *waiting):
+            if needs.get(source, mark + 1) <= mark:
+                del needs[source]
+        if self.queued:
+            for dest in range(self.view.n):
+                self._post(dest)
 
     def _raise_mark(self) -> None:
         """Find out up to which number all own messages are acknowledged; permit what waits."""
-        mark = min((numbers[0] for numbers in self._open.values()), default=self._seq + 1) - 1
-        if mark <= self._mark:
-            return
-        self._mark = mark
-        due = [dest for dest, owed in self._owed.items() if owed[0] <= mark]
-        for dest in sorted(due, key=self._positions.__getitem__):
-            self._emit_control(dest, (mark,))
-            self._tell(dest)
+        mark = min([numbers[0] for numbers in self._open if numbers], default=self.made + 1) - 1
+        if mark > self._mark:
+            self._mark = mark
+            for dest, owed in enumerate(self._owed):
+                if owed and owed[0] <= mark:
+                    self._tell(dest, 0, self._word)
 
-    def _tell(self, dest: str) -> None:
-        """Note that a packet brings the mark to ``dest``."""
-        left = [level for level in self._owed.pop(dest, ()) if level > self._mark]
-        if left:
-            self._owed[dest] = left
+    def gone(self, source: int) -> None:
+        """Count what it had not acknowledged as delivered, and need none of its permits."""
+        self.queued -= len(self._output[source])
+        self._output[source], self._open[source], self._owed[source] = [], [], []
+        self._hear(source, SAVED_MAX)
+        self._raise_mark()
 
-    # What peers may send.
+    # What is kept.
 
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        lengths = (2,) if packet.kind == "data" else (1, 2)
-        if type(control) is not tuple or len(control) not in lengths:
-            raise malformed(packet, f"{' or '.join(map(str, lengths))} numbers")
-        if not all(map(is_count, control)):
-            raise malformed(packet, "numbers from 0")
-        if packet.kind == "control":
-            if len(control) == 2:
-                check_claim(self, packet, control[0], self._last.get(packet.source, 0))
-            return
-        place, mark = control
-        if not 1 <= place <= packet.n:
-            raise malformed(packet, f"a place on the channel from 1 to {packet.n}")
-        if mark >= packet.message_id.seq:
-            raise malformed(packet, f"a mark below the number of {packet.message}")
+    def kept_entries(self) -> int:
+        """Return how many permits this process needs or owes."""
+        return len(self._needs) + sum(map(len, self._owed))
+
+    def state(self) -> State:
+        return {
+            "output": [
+                [[sorted(map(list, needs.items())), saved_message(message)] for needs, message in q]
+                for q in self._output
+            ],
+            "needs": sorted(map(list, self._needs.items())),
+            "permits": list(self._permits),
+            "mark": self._mark,
+            "places": list(self._places),
+            "last": list(self._last),
+            "open": [list(numbers) for numbers in self._open],
+            "owed": [list(levels) for levels in self._owed],
+        }
+
+    def load(self, state: Fields) -> None:
+        n = self.view.n
+        for dest, queue in enumerate(state.list("output", n)):
+            if not isinstance(queue, list):
+                raise state.wrong("output", queue, "copies that wait")
+            for entry in queue:
+                one = Fields("output", dict(zip(("needs", "message"), entry, strict=True)))
+                message = load_message(self, one, "message", one.take("message"))
+                if not message.dests >> dest & 1:
+                    raise state.wrong("output", entry, f"copies for member {dest}")
+                self._output[dest].append((one.by_number("needs", n), message))
+            if queue and not self._output[dest][0][0]:
+                raise state.wrong("output", queue, "copies that wait for permits")
+        self.queued = sum(map(len, self._output))
+        self._needs = state.by_number("needs", n)
+        self._permits = state.numbers("permits", n)
+        self._mark = state.number("mark", 0, self.made)
+        self._places = state.numbers("places", n, most=self.made)
+        self._last = state.numbers("last", n, most=self.made)
+        self._open = logs.load_open(self, state, "open", self._mark + 1)
+        self._owed = logs.load_open(self, state, "owed", self._mark + 1)
 
 
-def _level(message: MessageId, dests: tuple[str, ...]) -> int:
+def _level(message: Message) -> int:
     """Return up to which of the sender's messages the receiver needs a permit."""
-    return message.seq - (len(set(dests) - {message.sender}) == 1)
+    others = message.dests & ~(1 << message.sender)
+    return message.seq - (others & others - 1 == 0)
 
 
-def _unmet_by(needs: Pairs, source: str, mark: int) -> Pairs:
-    """Return the permits that are still needed after this one."""
-    return tuple(pair for pair in needs if pair[0] != source or pair[1] > mark)
+register(Permits)

@@ -5,31 +5,6 @@ past. A receiver waits until it has heard from every member of its groups up to 
 asks members that are silent; they answer with a promise: no later message of mine has a lower
 stamp.
 
-Guarantee
----------
-Causal order across overlapping groups. Messages may wait for members that have nothing to say.
-
-Assumes
--------
-Fixed, closed groups. Every packet arrives eventually; the network may reorder and duplicate
-packets, and the base restores the order of each channel. The holding buffer must not fill: an
-answer comes after earlier messages on its channel, and if those are refused for lack of space,
-whatever waits for the answer waits forever.
-
-Cost
-----
-One integer per group and one for the message's own stamp. If a message has to wait for silent
-members, one question to each and its answer.
-
-Names
------
-=========================  =======================================================
-paper                      here
-=========================  =======================================================
-vector, one int per group  ``Phases._stamps``; on a message ``Packet.control[1]``
-resynchronisation          control packets ``("ask", stamp)``, ``("promise", stamp)``
-=========================  =======================================================
-
 Differences from the paper
 --------------------------
 Only the abstract was available to us. This is a reconstruction with the costs that the abstract
@@ -37,7 +12,8 @@ names, not the authors' protocol: do not quote measurements of it as theirs. Acc
 section 1 theirs assumes synchronous execution in phases; ours runs on any network and asks instead.
 A single logical clock for all groups rules out cycles of waiting: a message waits only for stamps
 lower than its own. What was heard from a process counts for all groups, because its stamps only
-grow and its channel keeps order.
+grow and its channel keeps order. Questions and answers also have the number of their sender's last
+message to that process, so that the two can go on if it is lost.
 
 References
 ----------
@@ -49,159 +25,323 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-import bisect
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
+from bisect import insort
 from typing import ClassVar, Final, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_groups, group_of
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.state import State
-from antecede.core.validation import is_count, is_counts, malformed
+from antecede.endpoint.arguments import GROUPS, Groups
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
+    CLOCK_BYTES,
+    COUNT_MAX,
+    FREE,
+    ControlSize,
+    Message,
+    Need,
+    Packet,
+)
+from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Control = tuple[int, tuple[int, ...]]
-
+Stamps = tuple[int, list[int]]
+"""The control of a message: its own stamp, and the highest in its past for each group."""
+Word = tuple[bool, int, int]
+"""A question or a promise: which, the stamp, and the last message to that process before it."""
 JUMP_MAX: Final = 1 << 32
 """How far a stamp may be ahead of our clock; a higher one would use up the clock at once."""
 
 
-@register
-class Phases(Endpoint):
-    """One process's clock, the stamps it knows, and how far it has heard from the others."""
+class PhasesWire(Wire):
+    """The stamps of a message, by group in the order of their names, or a word."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        groups = cast("Groups", view.options["groups"])
+        self.masks = [view.mask(groups[name]) for name in sorted(groups)]
+        """The groups, each as a mask."""
+        self.groups = {mask: group for group, mask in reversed(list(enumerate(self.masks)))}
+
+    def group(self, message: Message) -> int:
+        """Return the number of the group that a message is for."""
+        return self.groups[message.dests | 1 << message.sender]
+
+    def put(self, message: Message) -> bytes:
+        """Return the stamp, and how far the others are below it; 0 for none."""
+        if not message.seq:
+            is_promise, stamp, last = cast("Word", message.control)
+            return varint(stamp << 1 | is_promise) + varint(last)
+        stamp, stamps = cast("Stamps", message.control)
+        return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        if not message.seq:
+            code, at = read_varint(data, at)
+            last, at = read_count(data, at)
+            if code >> 1 > COUNT_MAX:
+                raise PeerError("has a stamp that is too high")
+            return (bool(code & 1), code >> 1, last), at
+        stamp, at = read_count(data, at, 1)
+        stamps = []
+        for _ in self.masks:
+            code, at = read_varint(data, at)
+            stamps.append(stamp - code if code else 0)
+            if code >= stamp:
+                raise PeerError("has a stamp that is not above those of its past")
+        if message.dests | 1 << message.sender not in self.groups:
+            raise PeerError("is for processes that are not a group")
+        return (stamp, stamps), at
+
+    def spell(self, packet: Packet) -> object:
+        if not packet.content.seq:
+            is_promise, stamp, _ = cast("Word", packet.content.control)
+            return ("promise" if is_promise else "ask"), stamp
+        stamp, stamps = cast("Stamps", packet.content.control)
+        return stamp, tuple(stamps)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        count = 1 + len(self.masks) if packet.content.seq else 1
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Phases(Rules):
+    """One process's clock, the stamps it knows, and how far it has heard from the others.
+
+    After the senders, the next places are what was heard of each member, so that their keys are
+    stamps, and the last are channels, whose keys count packets. Keys have two more bits for that.
+    """
 
     INFO: ClassVar = ProtocolInfo(
         name="phases",
         idea="one integer per group; silent members are asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
+        guarantee="causal order across overlapping groups; messages may wait for silent members",
         assumptions=(
-            "fixed, closed groups; a holding buffer that does not fill; "
-            "every packet arrives eventually"
+            "fixed, closed groups; every packet arrives eventually; a holding buffer that does not "
+            "fill: what waits for an answer waits forever if a packet before that is refused"
         ),
         cost="one integer per group and one more; questions and answers when members are silent",
         promises=frozenset({"safety", "liveness", "quiescence"}),
-        options={
-            "groups": Option(None, "a dict of group names to members; by default {'all': members}")
-        },
+        options={"groups": GROUPS},
+        unmarked_by_skip="a stamp does not say which messages its sender knew of",
+        research=True,
         reconstruction=True,
-        fixed_because="a broadcast goes to all members, so all must agree who they are",
-        wire_number=18,
         bytes_per_entry=CLOCK_BYTES,
     )
-    STATE: ClassVar = {
-        "_clock": int,
-        "_stamps": {str: int},
-        "_heard": {NAME: int},
-        "_asked": {NAME: int},
-        "_pending": {str: [(int, NAME, int)]},
-    }
-    FIFO: ClassVar = True
+    WIRE: ClassVar = PhasesWire
+    HEARS: ClassVar = True
 
-    def _start(self) -> None:
-        self._groups = as_groups(self.options["groups"], self.members)
-        self.options["groups"] = self._groups
-        self._known_groups: dict[tuple[str, tuple[str, ...]], str] = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n, me_bit = view.n, 1 << me
+        self._heard = view.low + 1
+        self._channel = 2 * self._heard
+        """Where the places of stamps begin, and those of channels."""
+        self.widen(2 * self._channel)
+        self._wire = cast("PhasesWire", view.forms)
+        masks = self._wire.masks
+        self._others = [
+            [self._heard + member for member in view.list(mask ^ me_bit)] if mask & me_bit else []
+            for mask in masks
+        ]
+        """By group, if this process is in it, where the others are heard."""
         self._clock = 0
-        self._stamps = dict.fromkeys(self._groups, 0)
-        self._heard: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
-        self._pending: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
+        self._stamps = [0] * len(masks)
+        """The vector of the paper: an integer for each group."""
+        self._asked = [0] * n
+        self._pending: list[list[tuple[int, int]]] = [[] for _ in masks]
+        """By group, what is here and not delivered: stamps and keys, ascending."""
+        self._ahead: list[dict[int, Packet]] = [{} for _ in range(n)]
+        """By source, what came too early on its channel."""
+        self._lost = [0] * n
+        """By source, the message up to which all that are not here are lost."""
+        self._last = [0] * n
+        """Our last message to each."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        group = self._group(self.process, sending.others)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Take the next stamp, and tell the highest to each group."""
         self._clock += 1
-        control: Control = (self._clock, tuple(self._stamps.values()))
-        self._stamps[group] = self._clock
-        return dict.fromkeys(sending.others, control)
+        message.control = self._clock, self._stamps.copy()
+        self._stamps[self._wire.group(message)] = self._clock
+        for dest in others:
+            self._last[dest] = message.seq
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if type(control) is not tuple or len(control) != 2:
-            raise malformed(packet, "a pair")
-        if packet.kind == "control":
-            if control[0] not in ("ask", "promise") or not is_count(control[1]):
-                raise malformed(packet, "'ask' or 'promise', and a stamp")
-            self._check_jump(packet, control[1])
-            return
-        stamp, stamps = control
-        if not is_count(stamp, 1) or not is_counts(stamps, len(self._groups)):
-            raise malformed(packet, f"a stamp, and one for each of {', '.join(self._groups)}")
-        if max(stamps) >= stamp or not self._group(packet.source, packet.dests):
-            raise malformed(packet, "a stamp above those of its past, and a group's members")
-        self._check_jump(packet, stamp)
+    def check(self, packet: Packet) -> str:
+        if packet.content.seq and not self._is_early(packet):
+            return "comes after what followed it"
+        return self._fault(packet)
 
-    def _check_jump(self, packet: Packet, stamp: int) -> None:
-        if stamp > self._clock + JUMP_MAX:
-            raise malformed(packet, f"a stamp of at most {self._clock + JUMP_MAX}")
+    def _is_early(self, packet: Packet) -> bool:
+        return packet.n > self.reached[self._channel + packet.source_no] >> self.shift
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        _, stamps = cast("Control", packet.control)
-        heard = self._heard
-        excepted = (self.process, packet.source)  # the packet itself comes with a higher stamp
-        for (name, group), stamp in zip(self._groups.items(), stamps, strict=True):
-            if stamp == 0 or self.process not in group:
-                continue
-            for member in group:
-                if heard.get(member, 0) < stamp and member not in excepted:
-                    yield Need(member, stamp, "stamp")
-            pending = self._pending[name]
-            if pending and pending[0][0] <= stamp:
-                yield Need(pending[0][1], pending[0][2])
+    def _fault(self, packet: Packet) -> str:
+        message, most = packet.content, self._clock + JUMP_MAX
+        if _stamp_of(message) > most:
+            return f"has a stamp above {most}, far ahead of all others"
+        if message.dests >> self.me & 1 != (message.seq > 0):
+            return "is for a group without this process"
+        return ""
 
-    def load(self, state: State) -> None:
-        """Take over a state made by ``state()`` on an endpoint of the same kind."""
-        super().load(state)
-        held: dict[str, list[tuple[int, str, int]]] = {name: [] for name in self._groups}
-        for _, packet in self._hold:
-            stamp, _ = cast("Control", packet.control)
-            bisect.insort(
-                held[self._group(packet.source, packet.dests)], (stamp, *packet.message_id)
-            )
-        if held != self._pending:
-            msg = f"pending messages of {self.process!r} that are not those it holds"
-            raise ValueError(msg)
+    def readmit(self, packet: Packet) -> str:
+        """Note that a held packet came too early, or that its message is not delivered."""
+        lost = self._lost[packet.source_no]
+        if self._is_early(packet) and not (lost and self._before(packet) <= lost):
+            self._ahead[packet.source_no][packet.n] = packet
+        elif packet.content.seq:
+            self._note(packet.content)
+        return self._fault(packet)
 
-    def _on_data(self, packet: Packet) -> None:
-        stamp, _ = cast("Control", packet.control)
-        self._heard[packet.source] = stamp
-        bisect.insort(
-            self._pending[self._group(packet.source, packet.dests)], (stamp, *packet.message_id)
-        )
-        for need in self._unmet(packet):
-            if need.unit == "stamp" and self._asked.get(need.process, 0) < need.number:
-                self._asked[need.process] = need.number
-                self._emit_control(need.process, ("ask", need.number))
-        self._arrive(packet)
-        self._advance((Need(packet.source, stamp, "stamp"),))
+    def _note(self, message: Message) -> None:
+        entry = _stamp_of(message), message.seq << self.shift | message.sender
+        insort(self._pending[self._wire.group(message)], entry)
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        what, stamp = cast("tuple[str, int]", packet.control)
-        if what == "ask":
-            self._clock = max(self._clock, stamp)
-            self._emit_control(packet.source, ("promise", self._clock))
-            return ()
-        self._heard[packet.source] = max(stamp, self._heard.get(packet.source, 0))
-        return (Need(packet.source, self._heard[packet.source], "stamp"),)
+    def arrived(self, packet: Packet) -> tuple[int, ...]:
+        """Hear packets in the order of their channel."""
+        source = packet.source_no
+        self._ahead[source][packet.n] = packet
+        return self._hear(source)
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        stamp, stamps = cast("Control", packet.control)
-        group = self._group(packet.source, packet.dests)
-        self._pending[group].remove((stamp, *packet.message_id))
+    def _hear(self, source: int) -> tuple[int, ...]:
+        """Hear what has its turn on a channel now; if messages before it are lost, it has.
+
+        What follows a question waits until that is answered.
+        """
+        ahead, place, shift = self._ahead[source], self._channel + source, self.shift
+        passed = self.reached[place] >> shift
+        while passed + 1 in ahead and not _is_question(ahead[passed + 1]):
+            passed += 1
+            self._hear_one(ahead.pop(passed))
+        if self._lost[source]:
+            for n in sorted(ahead):
+                if self._before(ahead[n]) <= self._lost[source] and not _is_question(ahead[n]):
+                    self._hear_one(ahead.pop(n))
+        self.reached[place] = passed << shift | place
+        return self._heard + source, place
+
+    def _hear_one(self, packet: Packet) -> None:
+        message, place = packet.content, self._heard + packet.source_no
+        if message.seq:
+            self._note(message)
+            if self.blocker(packet) != FREE:
+                self._ask(packet)
+        self.reached[place] = max(self.reached[place], _stamp_of(message) << self.shift | place)
+
+    def _before(self, packet: Packet) -> int:
+        """Return the number of the message that comes before a packet on its channel, at most."""
+        message = packet.content
+        return message.seq - 1 if message.seq else cast("Word", message.control)[2]
+
+    def _ask(self, packet: Packet) -> None:
+        """Ask the members whose stamps a message waits for, each once for a stamp."""
+        for key in self.missing(packet):
+            member, stamp = (key & self.low) - self._heard, key >> self.shift
+            if 0 <= member < self._heard and stamp > self._asked[member]:
+                self._asked[member] = stamp
+                self.say(member, (False, stamp, self._last[member]))
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the packet before on the channel, and what must be heard and delivered first."""
+        message, shift, own = packet.content, self.shift, self._heard + packet.source_no
+        keys = [packet.n - 1 << shift | self._channel + packet.source_no]
+        if not message.seq:
+            return keys
+        _, stamps = cast("Stamps", message.control)
+        for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
+            if stamp and others:
+                level = stamp << shift
+                keys += [level | place for place in others if place != own]
+                if pending and pending[0][0] <= stamp:
+                    keys.append(pending[0][1])
+        return keys
+
+    def blocker(self, packet: Packet) -> int:
+        """Return the first of these that is missing; hot, so it makes no list of them."""
+        source, shift, reached = packet.source_no, self.shift, self.reached
+        own, channel = self._heard + source, self._channel + source
+        if packet.n - 1 > reached[channel] >> shift:
+            return packet.n - 1 << shift | channel
+        stamps = cast("Stamps", packet.content.control)[1] if packet.content.seq else ()
+        for stamp, others, pending in zip(stamps, self._others, self._pending):
+            if stamp and others:
+                level = stamp << shift
+                for place in others:
+                    if reached[place] < level and place != own:
+                        return level | place
+                if pending and pending[0][0] <= stamp:
+                    return pending[0][1]
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Answer a question, or deliver: know what the message's sender knew."""
+        message, source = packet.content, packet.source_no
+        places: tuple[int, ...] = ()
+        if _is_question(packet):
+            self._clock = max(self._clock, _stamp_of(message))
+            self.say(source, (True, self._clock, self._last[source]))
+            self._ahead[source].pop(packet.n, None)
+        if self._is_early(packet):  # a question, or some before are lost
+            channel = self._channel + source
+            self.reached[channel] = packet.n << self.shift | channel
+            places = self._hear(source)
+        if not message.seq:
+            return places
+        stamp, stamps = cast("Stamps", message.control)
+        group, key = self._wire.group(message), message.seq << self.shift | source
+        self._pending[group].remove((stamp, key))
         self._clock = max(self._clock, stamp)
-        for name, known in zip(self._groups, stamps, strict=True):
-            self._stamps[name] = max(self._stamps[name], known)
+        self._stamps[:] = map(max, self._stamps, stamps)
         self._stamps[group] = max(self._stamps[group], stamp)
-        return (Need(*packet.message_id),)
+        self.reached[source] = key
+        return source, *places
 
-    def _group(self, source: str, dests: tuple[str, ...]) -> str:
-        """Return the group that a source and its destinations form, or an empty string."""
-        known = self._known_groups.get((source, dests))
-        if known is None:
-            known = group_of(self._groups, source, dests)
-            if known is None:
-                return ""
-            self._known_groups[source, dests] = known
-        return known
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """For what is heard of others no number of a message is high enough."""
+        place = key & self.low
+        if place >= self._channel:
+            return packet.source_no, self._before(packet)
+        return place % self._heard, COUNT_MAX if place >= self._heard else key >> self.shift
+
+    def need(self, packet: Packet, key: int) -> Need:
+        place = key & self.low
+        if self._heard <= place < self._channel:
+            return Need(self.view.members[place - self._heard], key >> self.shift, "stamp")
+        return super().need(packet, key)
+
+    def lost(self, source: int, seq: int) -> None:
+        """Hear what came after lost messages, and ask for what it waits for."""
+        self._lost[source] = max(seq, self._lost[source])
+        self._hear(source)
+
+    def gone(self, source: int) -> None:
+        """Expect no promise of a process."""
+        place = self._heard + source
+        self.reached[place] = COUNT_MAX << self.shift | place
+
+    def state(self) -> State:
+        counts = {"asked": list(self._asked), "last": list(self._last), "lost": list(self._lost)}
+        return {"clock": self._clock, "stamps": list(self._stamps), **counts}
+
+    def load(self, state: Fields) -> None:
+        n = self.view.n
+        self._clock = state.number("clock")
+        self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)
+        self._asked = state.numbers("asked", n)
+        self._last = state.numbers("last", n, most=self.made)
+        self._lost = state.numbers("lost", n)
+
+
+def _stamp_of(message: Message) -> int:
+    return cast("tuple[int, int]", message.control)[not message.seq]
+
+
+def _is_question(packet: Packet) -> bool:
+    return not packet.content.seq and not cast("Word", packet.content.control)[0]
+
+
+register(Phases)

@@ -13,16 +13,6 @@ gets both gets them in that order. Unrelated messages may arrive in any order, e
 A message waits only for messages in the prefix ``MC`` of definition 5. With the default ``after``
 this is causal order.
 
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets
-([GK00] assumes FIFO channels).
-
-Cost
-----
-``2 * n * n`` integers per packet. The state is ``2 * n * n + n`` integers, the numbers of messages
-delivered out of channel order, and a pair of integers for each send on which nothing depends yet.
-
 Names
 -----
 ================================  ============================================================
@@ -30,10 +20,10 @@ paper                             here
 ================================  ============================================================
 ``SENT_PREV``                     ``Semantic._prev`` (row: sender, column: destination)
 ``SENT_CONC``                     ``Semantic._conc``
-``DELIV``                         ``Semantic._counts``, of each channel's unbroken beginning
+``DELIV``                         ``Rules.reached``, of each channel's unbroken beginning
 ``MCV(e)[i]``                     ``Semantic._covered``
-``should_Semantically_Precede``   ``basis > self._covered``
-``SP_M``, ``SC_M``                ``Packet.control``, both before this send
+``should_Semantically_Precede``   ``after > self._covered``
+``SP_M``, ``SC_M``                ``Message.control``, both before this send
 ================================  ============================================================
 
 Differences from the paper
@@ -46,8 +36,12 @@ lemma 3 says and orders less. Multicast: a send counts once per destination, and
 the receiver's cell alone, as printed, order is lost. DELIV counts the unbroken beginning of each
 channel, not the number of deliveries: on networks that are not FIFO, messages of one channel may be
 delivered out of order, and a count would confuse them. Figure 3 carries no MCV, so the maximum in
-definition 5.3 is taken over what the matrices tell: the receiver's row in SP_M says which of its
-sends the sender's prefix has covered.
+definition 5.3 is taken over what the message tells: which of the receiver's sends the sender's
+prefix has covered.
+
+A count does not say which message it stands for. So two vectors travel too: of each process, the
+number of its last message in the prefix, and of its last one known. ``waiting()`` and ``skip`` need
+the first: what is missing is not later.
 
 References
 ----------
@@ -56,23 +50,77 @@ References
    https://doi.org/10.1007/3-540-44467-X_6
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
+
+from operator import add, gt, sub
 from typing import ClassVar, cast
 
-from antecede.core.counts import larger
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.kinds import PLACE
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import COUNT_MAX, check_claim, is_counts, malformed
+from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ControlSize, Message, Packet
+from antecede.endpoint.numbers import (
+    get_block,
+    get_vector,
+    put_block,
+    put_vector,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Rows = tuple[tuple[int, ...], ...]
-Matrix = list[list[int]]
+Rows = list[Row]
+Control = tuple[Rows, Rows, list[int], list[int]]
+"""SP_M, SC_M, and the keys of the last messages in the prefix and known."""
 
 
-@register
-class Semantic(Endpoint):
+class SemanticWire(Wire):
+    """The last messages known, how far before them the prefix ends, and the cells of both."""
+
+    def put(self, message: Message) -> bytes:
+        prev, conc, first, last = cast("Control", message.control)
+        shift = self.view.shift
+        gaps = [mine - key >> shift for mine, key in zip(last, first, strict=True)]
+        counts = without_own(prev)
+        least = min(counts)
+        above, after = put_block([count - least for count in counts]), put_block(without_own(conc))
+        ends = put_vector(last, self.view, message.seq)
+        return b"".join((ends, put_block(gaps), varint(least), above, after))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        n, shift = self.view.n, self.view.shift
+        last, at = get_vector(data, at, self.view, message.seq)
+        gaps, at = get_block(data, at, n)
+        least, at = read_varint(data, at)
+        above, at = get_block(data, at, n * (n - 1))
+        after, at = get_block(data, at, n * (n - 1))
+        first = [mine - (gap << shift) for mine, gap in zip(last, gaps, strict=True)]
+        if 0 not in above or min(first) < 0:
+            raise PeerError("has matrices in another form than it should have")
+        counts = [least + count for count in above] if least else above
+        prev, conc = with_own(counts, n), with_own(after, n)
+        for k in range(n):
+            both = max(map(add, prev[k], conc[k]))
+            if max(prev[k]) > first[k] >> shift or both > last[k] >> shift or both > COUNT_MAX:
+                raise PeerError("counts more messages of a process than its last one says")
+        if last[message.sender] >> shift >= message.seq:
+            raise PeerError("knows of later messages of its sender")
+        return (prev, conc, first, last), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return SP_M and SC_M: rows by the members' order."""
+        prev, conc, _, _ = cast("Control", packet.content.control)
+        return tuple(prev), tuple(conc)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        cells = 2 * self.view.n**2
+        return ControlSize(cells, 0, CLOCK_BYTES * cells)
+
+
+class Semantic(Counted):
     """One process's two matrices, and how far its own events are covered."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -82,143 +130,146 @@ class Semantic(Endpoint):
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence"}),
-        fixed_because="counts are told apart by the positions of members, on which all must agree",
-        wire_number=3,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
         orders_by_after=True,
     )
-    STATE: ClassVar = {
-        "_prev": [[int]],
-        "_conc": [[int]],
-        "_counts": [int],
-        "_ahead": {PLACE: {int}},
-        "_covered": int,
-        "_open": [(int, int)],
-        "_copies": int,
-    }
+    WIRE: ClassVar = SemanticWire
 
-    def _start(self) -> None:
-        n = len(self.members)
-        self._prev: Matrix = [[0] * n for _ in range(n)]
-        self._conc: Matrix = [[0] * n for _ in range(n)]
-        self._counts = [0] * n
-        self._ahead: dict[int, set[int]] = {}
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        n = view.n
+        self._prev: Rows = [(0,) * n] * n
+        self._conc: Rows = [(0,) * n] * n
+        self._first = list(range(n))
+        self._last = list(range(n))
+        """The keys of the last messages that ``_prev`` counts, and that either counts."""
+        self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
+        """Messages delivered after a gap: place on the channel -> number."""
         self._covered = 0
-        # Own sends after _covered, oldest first: (event, copies sent so far, including these).
         self._open: list[tuple[int, int]] = []
-        self._copies = 0
-        self._last: tuple[Packet | None, list[Sequence[int]]] = None, []
-        """The packet checked last, and the sums of its matrices."""
+        """Own sends after ``_covered``, oldest first: their events and numbers."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        is_dependent = sending.basis > self._covered  # E1, by definition 5.2
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """E1 to E7."""
+        me, key = self.me, message.seq << self.shift | self.me
+        is_dependent = after > self._covered  # E1, by definition 5.2
+        if is_dependent:  # E2 to E5: SENT_PREV takes in SENT_CONC, which is then empty
+            nothing = (0,) * self.view.n
+            for k, conc in enumerate(self._conc):
+                if any(conc):
+                    self._prev[k] = tuple(map(add, self._prev[k], conc))
+                    self._conc[k] = nothing
+            self._first = self._last.copy()
+        known = self._prev, self._conc, self._first, self._last
+        message.control = tuple([part.copy() for part in known])  # E6: send SP_M and SC_M
+        rows = self._prev if is_dependent else self._conc
+        rows[me] = counted(rows[me], others)  # E7
+        self._last[me] = key
         if is_dependent:
-            for prev, conc in zip(self._prev, self._conc, strict=True):  # E2 to E5
-                prev[:] = map(int.__add__, prev, conc)
-                conc[:] = [0] * len(conc)
-        control = (tuple(map(tuple, self._prev)), tuple(map(tuple, self._conc)))
-        me = self._positions[self.process]
-        row = self._prev[me] if is_dependent else self._conc[me]
-        for dest in sending.others:  # E7
-            row[self._positions[dest]] += 1
-        self._copies += len(sending.others)
-        if is_dependent:
-            self._covered = self._events
+            self._first[me] = key
+            self._covered = event
             self._open.clear()
         else:
-            self._open.append((self._events, self._copies))
-        return dict.fromkeys(sending.others, control)
+            self._open.append((event, message.seq))
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        prev, conc, _, last = cast("Control", packet.content.control)
+        me, source = self.me, packet.source_no
+        if fault := misplaced(packet, prev[source][me] + conc[source][me]):
+            return fault
+        theirs, ours = map(add, prev[me], conc[me]), map(add, self._prev[me], self._conc[me])
+        is_too_new = last[me] >> self.shift > self.made or any(map(gt, theirs, ours))
+        return knows_too_much(self.made) if is_too_new and not self.is_stale else ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """R1: wait until DELIV[k] >= SP_M[k, me] for all k."""
+        me, shift = self.me, self.shift
+        prev = cast("Control", packet.content.control)[0]
+        return [row[me] << shift | k for k, row in enumerate(prev)]
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the last message of a process in the prefix: what a count means is not later."""
+        sender = key & self.low
+        return sender, cast("Control", packet.content.control)[2][sender] >> self.shift
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """R3 to R8."""
+        message, sender = packet.content, packet.content.sender
+        prev, conc, first, last = cast("Control", message.control)
+        places = self._count(sender, packet.n, message.seq)  # R4
+        row = counted(conc[sender], self.view.list(message.dests & ~(1 << sender)))  # R3: SC_M
+        for k, (mine, theirs) in enumerate(zip(self._prev, prev, strict=True)):  # R5 to R8
+            more = row if k == sender else conc[k]
+            if mine == theirs and not any(more) and not any(self._conc[k]):
+                continue
+            known = map(max, map(add, mine, self._conc[k]), map(add, theirs, more))
+            self._prev[k] = both = tuple(map(max, mine, theirs))
+            self._conc[k] = tuple(map(sub, known, both))
+        self._first = list(map(max, self._first, first))
+        self._last = list(map(max, self._last, last))
+        self._last[sender] = max(self._last[sender], message.seq << self.shift | sender)
+        # Definition 5.3 for this process's own events: those that a peer's prefix covers. A peer
+        # knows of our events only through our sends, so the events covered end with one.
+        while self._open and self._open[0][1] <= self._first[self.me] >> self.shift:
+            self._covered = self._open.pop(0)[0]
+        return places
+
+    def _count(self, sender: int, n: int, seq: int) -> tuple[int, ...]:
+        """Count a delivery in the unbroken beginning of its channel; return where that grew."""
+        ahead, count = self._ahead[sender], self.reached[sender] >> self.shift
+        ahead[n] = seq
+        if n != count + 1:
+            return ()
+        while n in ahead:
+            self._newest[sender] = ahead.pop(n)
+            n += 1
+        self.reached[sender] = n - 1 << self.shift | sender
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a message is in the prefix that a packet's message follows."""
+        return cast("Control", packet.content.control)[2][sender] >> self.shift >= seq
+
+    def kept(self) -> object:
+        """Return SENT_PREV and SENT_CONC."""
+        return tuple(self._prev), tuple(self._conc)
 
     def kept_entries(self) -> int:
-        """Return the size of both matrices."""
-        return 2 * len(self.members) ** 2
+        return 2 * self.view.n**2
 
     def notes(self) -> dict[str, int]:
         """Return ``covered``: the number of the last own event in MCV."""
         return {"covered": self._covered}
 
-    @staticmethod
-    def _entry_count(control: object) -> int:
-        return 2 * len(cast("tuple[Rows, Rows]", control)[0]) ** 2
+    def state(self) -> State:
+        return {
+            "prev": list(map(list, self._prev)),
+            "conc": list(map(list, self._conc)),
+            "first": list(self._first),
+            "last": list(self._last),
+            "newest": list(self._newest),
+            "ahead": [sorted(map(list, ahead.items())) for ahead in self._ahead],
+            "covered": self._covered,
+            "open": [list(pair) for pair in self._open],
+        }
 
-    def _check(self, packet: Packet) -> None:
-        n, control = len(self.members), packet.control
-        if packet.kind != "data" or not _is_pair(control, n):
-            raise malformed(packet, f"two matrices of {n} rows of {n} counts")
-        prev, conc = cast("tuple[Rows, Rows]", control)
-        source, me = self._positions[packet.source], self._positions[self.process]
-        self._last = packet, (sums := _sums(prev, conc))
-        if max(map(max, sums)) > COUNT_MAX or max(sums[source]) >= packet.message_id.seq:
-            raise malformed(packet, f"counts of {packet.source!r} below the number of its message")
-        if sums[source][me] + 1 != packet.n:
-            raise malformed(
-                packet,
-                f"{packet.n - 1} messages before it on this channel, not {sums[source][me]}",
-            )
-        mine = map(int.__add__, self._prev[me], self._conc[me])
-        for claimed, made in zip(sums[me], mine, strict=True):
-            check_claim(self, packet, claimed, made)
-
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        """R1, for the messages that this one must follow."""
-        prev, _ = cast("tuple[Rows, Rows]", packet.control)
-        me = self._positions[self.process]
-        for k, member in enumerate(self.members):
-            if self._counts[k] < prev[k][me]:
-                yield Need(member, prev[k][me], "count")
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        source = self._positions[packet.source]
-        before = self._counts[source]
-        self._count(source, packet.n)  # R4
-        prev, conc = cast("tuple[Rows, Rows]", packet.control)
-        sent = self._last[1] if self._last[0] is packet else _sums(prev, conc)
-        sent[source] = row = list(sent[source])
-        for dest in packet.dests:  # R3
-            if dest != packet.source:
-                row[self._positions[dest]] += 1
-        for k, mine in enumerate(self._prev):  # R5 to R8
-            if k != source and not any(conc[k]) and not any(self._conc[k]):
-                mine[:] = larger(mine, prev[k])  # nothing is concurrent before or after
-                continue
-            known = list(map(max, map(int.__add__, mine, self._conc[k]), sent[k]))
-            mine[:] = larger(mine, prev[k])
-            self._conc[k] = list(map(int.__sub__, known, mine))
-        self._last = None, []
-        self._cover()
-        if self._counts[source] == before:
-            return ()
-        return (Need(packet.source, self._counts[source], "count"),)
-
-    def _count(self, source: int, number: int) -> None:
-        """Count a delivery. Every packet is a message, so its number is that of the message."""
-        ahead = self._ahead.setdefault(source, set())
-        ahead.add(number)
-        while self._counts[source] + 1 in ahead:
-            self._counts[source] += 1
-            ahead.remove(self._counts[source])
-        if not ahead:
-            del self._ahead[source]
-
-    def _cover(self) -> None:
-        """Definition 5.3 for this process's own events: those that a peer's prefix covers.
-
-        A peer knows of our events only through our sends, so the events covered end with one.
-        """
-        copies = sum(self._prev[self._positions[self.process]])
-        while self._open and self._open[0][1] <= copies:
-            self._covered = self._open.pop(0)[0]
+    def load(self, state: Fields) -> None:
+        n, shift = self.view.n, self.shift
+        self._prev = list(map(tuple, state.rows("prev", n, n)))
+        self._conc = list(map(tuple, state.rows("conc", n, n)))
+        self._first, self._last = state.keys("first", n, shift), state.keys("last", n, shift)
+        self._newest = state.numbers("newest", n)
+        for k, pairs in enumerate(state.list("ahead", n)):
+            self._ahead[k] = dict(Fields("ahead", {"pairs": pairs}).pairs("pairs"))
+            if any(place <= (self.reached[k] >> shift) + 1 for place in self._ahead[k]):
+                raise state.wrong("ahead", pairs, "messages after a gap")
+        self._covered, self._open = state.number("covered"), state.pairs("open")
+        if any(map(gt, self._first, self._last)) or self._last[self.me] >> shift > self.made:
+            raise state.wrong("last", self._last, f"at most {self.made} messages of its own")
+        if self._open != sorted(set(self._open)):
+            raise state.wrong("open", self._open, "sends in order")
 
 
-def _sums(prev: Rows, conc: Rows) -> list[Sequence[int]]:
-    return [list(map(int.__add__, p, c)) if any(c) else p for p, c in zip(prev, conc, strict=True)]
-
-
-def _is_pair(control: object, n: int) -> bool:
-    if type(control) is not tuple or len(control) != 2:
-        return False
-    return all(
-        type(rows) is tuple and len(rows) == n and all(is_counts(row, n) for row in rows)
-        for rows in control
-    )
+register(Semantic)

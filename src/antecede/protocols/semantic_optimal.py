@@ -12,28 +12,11 @@ gets both gets them in that order. If the event named by ``after`` is among the 
 ones, a message waits only for messages that it depends on. With the default ``after`` this is
 causal order.
 
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-
 Cost
 ----
-One entry per message that someone may still have to wait for, one id per remaining destination, and
-a pair of integers for each sender of whom something is known. If everything depends on everything,
-copies carry as much as under ``optimal``. If most messages depend on something but not on all, they
-carry *more* than that, because fewer sends replace what was sent before. A process keeps ``window``
-logs.
-
-Names
------
-======================  ====================================================================
-paper                   here
-======================  ====================================================================
-``LOG_j``               ``SemanticOptimal._live`` and ``_known``, one per recent local event
-``SR_j``                ``SemanticOptimal._reached`` and ``SemanticOptimal._ahead``
-``O_M``                 ``Packet.control``: entries, prefixes, points
-``MC`` of definition 5  the log of the event named by ``after``
-======================  ====================================================================
+If everything depends on everything, copies carry as much as under ``optimal``. If most messages
+depend on something but not on all, they carry *more*, because fewer sends replace what was sent
+before.
 
 Differences from the paper
 --------------------------
@@ -53,9 +36,9 @@ Messages with an entry are known, and so is what joins on to the prefix.
 - At most ``points`` points per sender are kept. A point that is forgotten makes others keep what is
   done; this costs bytes, not order.
 
-Not reached: the least information. With a window and points without limit the log is exactly what
-the Propagation Constraints of [KS98] require, applied to semantic dependence (tested); but then the
-state grows with the run. With the default limits it is more in rare cases.
+With a window and points without limit the log is exactly what the Propagation Constraints of [KS98]
+require, applied to semantic dependence (tested); but then the state grows with the run. With the
+default limits it is more in rare cases.
 
 References
 ----------
@@ -67,44 +50,92 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.entries import (
-    Entries,
-    Log,
-    as_entries,
-    as_log,
-    explicit,
-    is_entries,
-    is_keys,
-    size_of,
-)
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import LOG, NAME
-from antecede.core.messages import (
-    PAIR_BYTES,
-    ControlSize,
-    MessageId,
-    Need,
-    Packet,
-    Sending,
-)
-from antecede.core.reached import Ahead, Reached, count_delivery, is_delivered
-from antecede.core.registry import register
-from antecede.core.validation import check_entry, check_number, is_count, malformed
-from antecede.errors import UsageError
+from antecede.endpoint import logs
+from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.logs import Entries, Log
+from antecede.endpoint.messages import FREE, PAIR_BYTES, ControlSize, Message, MessageId, Packet
+from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError, shown
 
+Prefixes = list[int]
+"""By sender, the key up to which all its messages are known."""
+Known = tuple[Log, Prefixes, list[int]]
+"""A log: messages with destinations left, prefixes, and points beyond them, ascending."""
+Shared = tuple[Log, Prefixes]
+Single = tuple[list[int], list[int]]
+"""What one copy says besides: needs, and points."""
 Pairs = tuple[tuple[str, int], ...]
-Control = tuple[Entries, Pairs, Pairs]
-Known = dict[str, list[int]]
-"""What a log knows of each sender: first the prefix, then the points beyond it, ascending."""
 
 
-@register
-class SemanticOptimal(Endpoint):
+class SemanticOptimalWire(Wire):
+    """Prefixes and entries; entries that name a copy's destination are its needs; and points."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.sets = Sets(view)
+
+    def put(self, message: Message) -> bytes:
+        log, prefixes = cast("Shared", message.control)
+        base, form, column = put_clocks(prefixes, self.view, message.seq)
+        keys = sorted(log)
+        how, dests = self.sets.put([log[key] for key in keys]) if keys else (0, b"")
+        return b"".join((BYTE[form | how << 2], base, column, put_ascending(keys), dests))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        form = data[at]
+        prefixes, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
+        keys, at = logs.get_keys(data, at, message)
+        if not keys and form > 3:
+            raise PeerError("has entries in another form than it should have")
+        masks, at = self.sets.get(data, at, len(keys), form >> 2) if keys else ([], at)
+        dests = message.dests & ~(1 << message.sender)
+        if any(mask & dests for mask in masks):
+            raise PeerError("names its own destinations")
+        if prefixes[message.sender] >> self.view.shift >= message.seq:
+            raise PeerError("knows of later messages of its sender")
+        return (dict(zip(keys, masks, strict=True)), prefixes), at
+
+    def put_own(self, packet: Packet) -> bytes:
+        needs, points = cast("Single", packet.own)
+        return put_ascending(needs) + put_ascending(points)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read both; points are beyond the prefixes, and are no entries."""
+        needs, at = logs.get_keys(data, at, packet.content)
+        points, at = logs.get_keys(data, at, packet.content)
+        log, prefixes = cast("Shared", packet.content.control)
+        low = self.view.low
+        if any(key in log or key in needs or key <= prefixes[key & low] for key in points):
+            raise PeerError("has points that need not be told")
+        return (needs, points), at
+
+    def spell(self, packet: Packet) -> tuple[Entries, Pairs, Pairs]:
+        """Return entries, prefixes and points; see :func:`_spelt`."""
+        return _spelt(self.view, self._known(packet))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return entries, prefixes and points, and the destinations in the entries."""
+        return logs.size(sum(map(len, self.spell(packet))), self._known(packet)[0])
+
+    def _known(self, packet: Packet) -> Known:
+        """Return what one copy tells, with its needs among the entries."""
+        (log, prefixes), (needs, points) = _parts(packet)
+        bit = 1 << packet.dest_no
+        return log | {key: log.get(key, 0) | bit for key in needs}, prefixes, points
+
+
+class SemanticOptimal(Rules):
     """One process's logs after its recent events."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -120,202 +151,200 @@ class SemanticOptimal(Endpoint):
                 default=2, doc="how many single messages of each sender a log remembers"
             ),
         },
-        fixed_because="messages of a process that left would never be known to be done",
-        wire_number=22,
-        names_only=True,
+        lost_by_skip="a message with an older basis than the window stands for more causes than it "
+        "has; if it is lost, nobody knows that",
+        unmarked_by_skip="a log forgets messages that are done",
         bytes_per_entry=PAIR_BYTES,
         orders_by_after=True,
         variants=(Variant("least", lambda _: {"window": 1, "points": 0}),),
     )
-    STATE: ClassVar = {
-        "_at": [int],
-        "_live": [LOG],
-        "_known": [{NAME: [int]}],
-        "_first": int,
-        "_reached": {NAME: [int, int]},
-        "_ahead": {NAME: {int: int}},
-    }
+    WIRE: ClassVar = SemanticOptimalWire
 
-    def _start(self) -> None:
-        self._window = _as_limit("window", self.options["window"], 1)
-        self._points = _as_limit("points", self.options["points"], 0)
-        # Recent events in order, and the two parts of the log after each. Logs never change.
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._window = cast("int", view.options["window"])
+        self._points = cast("int", view.options["points"])
+        self._nothing: Known = {}, list(range(view.n)), []
         self._at: list[int] = []
-        self._live: list[Log] = []
-        self._known: list[Known] = []
-        self._first = 0  # the first event with a log; before it nothing had happened
-        self._reached: Reached = {}
-        self._ahead: Ahead = {}
+        """Recent events, and the log after each; logs never change."""
+        self._logs: list[Known] = []
+        self._first = 0
+        """The first event with a log; before it nothing had happened."""
+        self._delivered = Delivered(view)
 
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the entries of the latest log."""
-        return explicit(self._latest()[0])
-
-    def kept_entries(self) -> int:
-        """Return the entries, prefixes and points of the latest log, as a packet counts them."""
-        return sum(map(len, _as_control(*self._latest())))
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        for name, least in (("window", 1), ("points", 0)):
+            value = options[name]
+            if type(value) is not int or value < least:
+                msg = f"{name}={shown(value)} is not a limit; expected an integer from {least}"
+                raise UsageError(msg)
 
     # The logs.
 
-    def _latest(self) -> tuple[Log, Known]:
-        return (self._live[-1], self._known[-1]) if self._at else ({}, {})
+    def _latest(self) -> Known:
+        return self._logs[-1] if self._logs else self._nothing
 
-    def _log_after(self, event: int) -> tuple[Log, Known]:
+    def _log_after(self, event: int) -> Known:
         """Return the log after an event; for one that is too old, the oldest log kept."""
         if not self._at or event < self._first:
-            return {}, {}
-        place = max(0, bisect_right(self._at, event) - 1)
-        return self._live[place], self._known[place]
+            return self._nothing
+        return self._logs[max(0, bisect_right(self._at, event) - 1)]
 
-    def _merge(
-        self, carried: Log, they_know: Known, message: MessageId, rest: frozenset[str]
-    ) -> None:
-        """Merge a log, and a message after it, into the latest one: the log after this event."""
-        sender, seq = message
-        theirs = {**carried, sender: {**carried.get(sender, {}), seq: rest}}
-        mine, i_know = self._latest()
-        live: Log = {}
-        known: Known = {}
-        for name in mine.keys() | theirs.keys() | i_know.keys() | they_know.keys():
-            a, b = mine.get(name, {}), theirs.get(name, {})
-            p, q = i_know.get(name, [0]), they_know.get(name, [0])
-            merged = {
-                clock: a.get(clock, dests) & dests
-                for clock, dests in b.items()
-                if clock in a or not _knows(p, clock)
-            } | {
-                clock: dests
-                for clock, dests in a.items()
-                if clock not in b and not _knows(q, clock)
-            }
-            entries = _filled(merged)
-            if entries:
-                live[name] = entries
-            known[name] = self._united(p, [*q, *(a.keys() | b.keys())], entries)
+    def _merge(self, theirs: Log, prefixes: Prefixes, points: list[int], event: int) -> None:
+        """Merge another log into the latest one: the log after this event.
+
+        Absence means done for a message that a log knows of.
+        """
+        mine, my_prefixes, my_points = self._latest()
+        low = self.low
+        log: Log = {}
+        for key, mask in theirs.items():
+            if key in mine:
+                rest = mask & mine[key]
+            else:
+                rest = 0 if key <= my_prefixes[key & low] or key in my_points else mask
+            if rest:
+                log[key] = rest
+        for key, mask in mine.items():
+            if not (key in theirs or key <= prefixes[key & low] or key in points):
+                log[key] = mask
+        longer = list(map(max, my_prefixes, prefixes))
+        beyond = self._joined(longer, (*mine, *theirs, *my_points, *points), log)
         if not self._at:
-            self._first = self._events
-        self._at = [*self._at, self._events][-self._window :]
-        self._live = [*self._live, live][-self._window :]
-        self._known = [*self._known, known][-self._window :]
+            self._first = event
+        self._at = [*self._at, event][-self._window :]
+        self._logs = [*self._logs, (log, longer, beyond)][-self._window :]
 
-    def _narrowed(self, live: Log, known: Known, dests: frozenset[str]) -> tuple[Log, Known]:
-        """Return a log in which no entry names any of ``dests``; what is done stays known."""
-        left = {sender: _filled(entries) for sender, entries in _without(live, dests).items()}
-        return {sender: entries for sender, entries in left.items() if entries}, {
-            sender: self._united(parts, [0, *live.get(sender, ())], left.get(sender, ()))
-            for sender, parts in known.items()
-        }
+    def _joined(self, prefixes: Prefixes, keys: Iterable[int], log: Collection[int]) -> list[int]:
+        """Lengthen prefixes by what joins on to them; return the points beyond, not too many.
 
-    def _united(self, a: list[int], b: list[int], live: Iterable[int]) -> list[int]:
-        """Unite what is known of one sender; messages with an entry (``live``) are known."""
-        prefix, points, entered = max(a[0], b[0]), {*a[1:], *b[1:]}, set(live)
-        while prefix + 1 in points or prefix + 1 in entered:
-            prefix += 1
-        beyond = sorted(point for point in points - entered if point > prefix)
-        return [prefix, *beyond[max(0, len(beyond) - self._points) :]]
+        Messages with an entry are known, so they are no points.
+        """
+        low, step = self.low, 1 << self.shift
+        beyond = sorted({key for key in keys if key > prefixes[key & low]})
+        for key in beyond:
+            if key == prefixes[key & low] + step:
+                prefixes[key & low] = key
+        left = [self._points] * self.view.n
+        kept = []
+        for key in reversed(beyond):
+            if key > prefixes[key & low] and key not in log and left[key & low]:
+                left[key & low] -= 1
+                kept.append(key)
+        return kept[::-1]
 
     # Send and receive.
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), on the log after the event that the message depends on."""
-        live, known = self._log_after(sending.basis)
-        others = frozenset(sending.others)
-        controls: dict[str, object] = {
-            dest: _as_control(*self._narrowed(live, known, others - {dest}))
-            for dest in sending.others
+        log, prefixes, points = self._log_after(after)
+        dests, rest = message.dests & ~(1 << self.me), log.copy()
+        needs = logs.take(rest, dests)
+        longer, known = prefixes.copy(), (*log, *points)
+        alike: Single = [], self._joined(longer, known, rest)
+        message.control = rest, longer
+        theirs = {key: rest.get(key, 0) for key in log}
+        theirs[message.seq << self.shift | self.me] = dests
+        self._merge(theirs, prefixes, points, event)
+        return {
+            dest: (sorted(keys), self._joined(longer, known, {*rest, *keys}))
+            if (keys := needs.get(dest))
+            else alike
+            for dest in others
         }
-        self._merge(_without(live, others), known, sending.message, others)
-        return controls
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        for sender, clock, dests in cast("Control", packet.control)[0]:
-            if self.process not in dests:
-                continue
-            if not is_delivered(self._reached, self._ahead, sender, clock):
-                yield Need(sender, clock)
+    def check(self, packet: Packet) -> str:
+        (log, prefixes), (needs, points) = _parts(packet)
+        claims = [key for key in (*log, *needs, *points) if key & self.low == self.me]
+        claimed = max(prefixes[self.me], *claims) if claims else prefixes[self.me]
+        is_too_new = claimed >> self.shift > self.made and not self.is_stale
+        return knows_too_much(self.made) if is_too_new else ""
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        """RCV(3) to RCV(5). Every packet is a message, so its number is its place."""
-        source, message = packet.source, packet.message_id
-        count_delivery(self._reached, self._ahead, source, packet.n, message.seq)
-        live, known = _as_log(cast("Control", packet.control))
-        rest = frozenset(packet.dests) - {source, self.process}
-        self._merge(_without(live, frozenset((self.process,))), known, message, rest)
-        return (Need(source, message.seq),)
+    def needs(self, packet: Packet) -> list[int]:
+        return cast("Single", packet.own)[0]
 
-    # What peers may send.
+    def missing(self, packet: Packet) -> list[int]:
+        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
+        return [key for key in self.needs(packet) if not self._delivered.has(key)]
 
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if packet.kind != "data" or type(control) is not tuple or len(control) != 3:
-            raise malformed(packet, "entries, prefixes and points")
-        entries, prefixes, points = control
-        if not is_entries(entries) or not all(dests for _, _, dests in entries):
-            raise malformed(packet, "sorted entries (sender, clock, destinations)")
-        if not _are_prefixes(prefixes) or not is_keys(points):
-            raise malformed(packet, "sorted prefixes and points (sender, number)")
-        for entry in entries:
-            check_entry(self, packet, *entry)
-        for sender, number in (*prefixes, *points):
-            check_number(self, packet, sender, number)
+    def blocker(self, packet: Packet) -> int:
+        return next(iter(self.missing(packet)), FREE)
 
-    @classmethod
-    def measure(cls, packet: Packet) -> ControlSize:
-        """Return entries, prefixes and points, and the destinations in the entries."""
-        entries, prefixes, points = cast("Control", packet.control)
-        return size_of(entries, len(prefixes) + len(points))
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message, sender = packet.content, packet.content.sender
+        key = self.key(packet)
+        self._delivered.add(sender, packet.n, key)
+        self.reached[sender] = max(key, self.reached[sender])
+        (log, prefixes), (needs, points) = _parts(packet)
+        theirs = dict.fromkeys(needs, 0) | log
+        theirs[key] = message.dests & ~(1 << sender | 1 << self.me)
+        self._merge(theirs, prefixes, points, self.events)
+        return self.places[sender]
 
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet's message depends on another."""
+        key = seq << self.shift | sender
+        (log, prefixes), (needs, points) = _parts(packet)
+        return key <= prefixes[sender] or key in log or key in points or key in needs
 
-def _without(live: Log, dests: frozenset[str]) -> Log:
-    """Return entries that name none of ``dests``; those that are empty then are done."""
-    return {
-        sender: {clock: names - dests for clock, names in entries.items()}
-        for sender, entries in live.items()
-    }
+    def newest(self, sender: int) -> int:
+        return self._delivered.newest(sender)
 
+    def ahead(self, sender: int) -> list[int]:
+        return self._delivered.ahead(sender)
 
-def _filled(entries: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
-    return {clock: dests for clock, dests in entries.items() if dests}
+    # What is kept.
 
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        return logs.explicit(self.view, self._latest()[0])
 
-def _knows(known: list[int], seq: int) -> bool:
-    return seq <= known[0] or seq in known[1:]
+    def kept_entries(self) -> int:
+        """Return the entries, prefixes and points of the latest log, as a packet counts them."""
+        return sum(map(len, _spelt(self.view, self._latest())))
 
+    def state(self) -> State:
+        parts = [
+            {"log": logs.saved(log), "prefixes": list(prefixes), "points": list(points)}
+            for log, prefixes, points in self._logs
+        ]
+        delivered = self._delivered.state()
+        return {"at": list(self._at), "logs": parts, "first": self._first, "delivered": delivered}
 
-def _as_control(live: Log, known: Known) -> Control:
-    """Return a log as it travels; a prefix that ends with the sender's last entry goes unsaid."""
-    prefixes = tuple(
-        (sender, parts[0])
-        for sender, parts in sorted(known.items())
-        if parts[0] != max(live.get(sender, ()), default=0)
-    )
-    points = tuple((sender, seq) for sender, parts in sorted(known.items()) for seq in parts[1:])
-    return as_entries(live), prefixes, points
-
-
-def _as_log(control: Control) -> tuple[Log, Known]:
-    entries, prefixes, points = control
-    live = as_log(entries)
-    known: Known = {sender: [max(clocks)] for sender, clocks in live.items()}
-    for sender, prefix in prefixes:
-        known[sender] = [prefix]
-    for sender, seq in points:
-        known.setdefault(sender, [0]).append(seq)
-    return live, known
-
-
-def _are_prefixes(value: object) -> bool:
-    """Tell whether these are pairs (sender, number from 0), sorted, each sender once."""
-    if type(value) is not tuple or not all(type(p) is tuple and len(p) == 2 for p in value):
-        return False
-    senders = [sender for sender, _ in value]
-    if not all(type(sender) is str for sender in senders) or not all(is_count(x) for _, x in value):
-        return False
-    return senders == sorted(set(senders))
+    def load(self, state: Fields) -> None:
+        view = self.view
+        self._at = state.numbers("at")
+        if sorted(set(self._at)) != self._at or len(self._at) > self._window:
+            raise state.wrong("at", self._at, f"at most {self._window} ascending events")
+        highest = (SAVED_MAX + 1 << self.shift) - 1
+        most = [highest] * view.n
+        most[self.me] = self.made << self.shift | self.me
+        for part in state.list("logs", len(self._at)):
+            fields = Fields("log", part)
+            log = logs.load_log(fields, "log", view, most)
+            prefixes = fields.keys("prefixes", view.n, self.shift)
+            points = fields.numbers("points", most=highest)
+            fields.end()
+            is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)
+            if not is_real or sorted(set(points)) != points or prefixes[self.me] > most[self.me]:
+                raise state.wrong("logs", part, "points beyond prefixes, and no unsent messages")
+            self._logs.append((log, prefixes, points))
+        self._first = state.number("first", 0, self._at[0] if self._at else 0)
+        self._delivered.load(state.fields("delivered"))
 
 
-def _as_limit(option: str, value: object, least: int) -> int:
-    if type(value) is not int or value < least:
-        msg = f"{option}={value!r} is not a limit; expected an integer of at least {least}"
-        raise UsageError(msg)
-    return value
+def _parts(packet: Packet) -> tuple[Shared, Single]:
+    return cast("Shared", packet.content.control), cast("Single", packet.own)
+
+
+def _spelt(view: View, known: Known) -> tuple[Entries, Pairs, Pairs]:
+    """Return a log by names; a prefix that ends with the sender's last entry goes unsaid."""
+    log, prefixes, points = known
+    last = logs.newest(view, log)
+    said = [key for key, newest in zip(prefixes, last, strict=True) if key != newest]
+    ids = view.id
+    return logs.spelt(view, [], log), tuple(sorted(map(ids, said))), tuple(sorted(map(ids, points)))
+
+
+register(SemanticOptimal)

@@ -10,24 +10,7 @@ Causal order; every process even delivers what others send it in the order of th
 
 Assumes
 -------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-No process fails while it has the token.
-
-Cost
-----
-One pair (sender, number) per copy, in broadcast and multicast alike, or with ``entries='all'`` up
-to ``n``, as the paper counts; at most ``n`` pairs on the token. A turn takes three control packets:
-a request, the token, and its return. Messages wait at their sender for its turn.
-
-Names
------
-==================================  ==================================================
-paper                               here
-==================================  ==================================================
-mutual exclusion                    the token, kept at ``Serial._home`` between turns
-entries per destination             ``Serial._token``, while it is here; else None
-(sender, timestamp) of the latest   ``Packet.control``
-==================================  ==================================================
+Also that no process fails while it has the token.
 
 Differences from the paper
 --------------------------
@@ -36,7 +19,9 @@ In [KS98]_ every process keeps the entries, so a message carries one (broadcast)
 destination; with ``entries='all'`` it carries them all, as in the paper. The latest message to a
 process does not count that process's own; otherwise it could send before it has delivered, and its
 message would stand for one that it has not. The first member is the token's home: others request
-the token from it, and return it when they have sent what they had. So an idle system sends nothing.
+the token from it, and return it when they have sent what they had. So an idle system sends
+nothing. If a process that has the token is declared gone, its home goes on with the token as it was
+lent; if the home is gone, the next member becomes the home, with a new token.
 
 References
 ----------
@@ -45,29 +30,119 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-import itertools
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_choice
-from antecede.core.info import Option, ProtocolInfo
-from antecede.core.kinds import NAME, Maybe
-from antecede.core.messages import PAIR_BYTES, MessageId, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import are_names, check_claim, is_count, is_counts, malformed
-from antecede.errors import QueueFullError
+from antecede.endpoint.arguments import as_choice
+from antecede.endpoint.counts import ascending, gaps
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import (
+    get_column,
+    is_key,
+    put_column,
+    read_count,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import (
+    NOBODY,
+    Rules,
+    State,
+    Wire,
+    knows_too_much,
+    load_message,
+    saved_message,
+)
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Latest = dict[str, tuple[str, int]]
-"""The latest message to each process: its sender and number."""
-Entries = tuple[tuple[str, str, int], ...]
-"""The same as a control: destination, sender and number."""
-WISH = ("wish",)
+Token = dict[int, int]
+"""By destination, the key of the latest message to it."""
 CARRIED = ("own", "all")
 
 
-@register
-class Serial(Endpoint):
+class SerialWire(Wire):
+    """One entry, or all; of control packets, a wish has none, and the token begins with a 1."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self._carries_all = view.options["entries"] == "all"
+
+    def put(self, message: Message) -> bytes:
+        if message.control is None:
+            return b"" if message.seq else b"\0"
+        token, shift, low = cast("Token", message.control), self.view.shift, self.view.low
+        dests = sorted(token)
+        keys = [token[dest] for dest in dests]
+        newest = max(keys, default=0) >> shift
+        parts = gaps(dests), [key & low for key in keys], [newest - (key >> shift) for key in keys]
+        (one, places), (two, senders), (three, ages) = map(put_column, parts)
+        count = len(token) if message.seq else len(token) + 1
+        head = varint(count << 6 | one << 4 | two << 2 | three) + varint(newest)
+        return b"".join((head, places, senders, ages))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        if message.seq and not self._carries_all:
+            return None, at
+        code, at = read_varint(data, at)
+        if not code and not message.seq:
+            return None, at
+        count = code >> 6 if message.seq else (code >> 6) - 1
+        newest, at = read_count(data, at)
+        if count < 0:
+            raise PeerError("has no token")
+        dests, at = get_column(data, at, count, code >> 4 & 3)
+        senders, at = get_column(data, at, count, code >> 2 & 3)
+        ages, at = get_column(data, at, count, code & 3)
+        token: Token = {}
+        for dest, sender, age in zip(ascending(dests), senders, ages, strict=True):
+            if max(dest, sender) >= self.view.n or sender == dest or age >= newest:
+                raise PeerError("has entries of those who are not members, or of no messages")
+            token[dest] = newest - age << self.view.shift | sender
+        if min(ages, default=newest):
+            raise PeerError("has no entry that is the newest")
+        return token, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        if self._carries_all or not packet.content.seq:
+            return b""
+        return varint(cast("int | None", packet.own) or 0)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        message = packet.content
+        if not message.seq:
+            return None, at
+        if self._carries_all:
+            key = cast("Token", message.control).get(packet.dest_no, 0)
+        else:
+            key, at = read_varint(data, at)
+        sender, seq = key & self.view.low, key >> self.view.shift
+        if key and not is_key(key, self.view):
+            raise PeerError("names a message that nobody sent")
+        if key and (sender == packet.dest_no or (sender == message.sender and seq >= message.seq)):
+            raise PeerError("waits for a message of its destination, for itself, or a later one")
+        return key or None, at
+
+    def spell(self, packet: Packet) -> object:
+        view, token = self.view, cast("Token | None", packet.content.control)
+        if token is not None:
+            return tuple(sorted([(view.members[d], *view.id(key)) for d, key in token.items()]))
+        if not packet.content.seq:
+            return ("wish",)
+        key = cast("int | None", packet.own)
+        return () if key is None else view.id(key)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        token = cast("Token | None", packet.content.control)
+        count = len(token) if token is not None else int(packet.own is not None)
+        return ControlSize(count, 0, PAIR_BYTES * count)
+
+
+class Serial(Rules):
     """One process, its messages that wait for the token, and the token while it is here."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -83,152 +158,161 @@ class Serial(Endpoint):
                 CARRIED,
             )
         },
-        fixed_because="the token would be lost with a process that has it",
-        wire_number=15,
+        lost_by_skip="a token that is lost takes along what the latest messages were",
+        unmarked_by_skip="a token that is lost takes along what the latest messages were",
+        research=True,
         bytes_per_entry=PAIR_BYTES,
         has_roles=True,
         queueing=True,
     )
-    STATE: ClassVar = {
-        "_queue": [(MessageId, (NAME, ...), bytes)],
-        "_token": Maybe({NAME: (NAME, int)}),
-        "_wishes": [NAME],
-        "_has_asked": bool,
-        "_newest": {NAME: int},
-    }
+    WIRE: ClassVar = SerialWire
+    IS_GUARDED: ClassVar = True
 
-    def _start(self) -> None:
-        self._home = self.members[0]
-        self._carries_all = as_choice("entries", self.options["entries"], CARRIED) == "all"
-        self._token: Latest | None = {} if self.process == self._home else None
-        self._queue: list[tuple[MessageId, tuple[str, ...], bytes]] = []
-        self._wishes: list[str] = []
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._carries_all = view.options["entries"] == "all"
+        self._home = 0
+        self._token: Token | None = {} if me == 0 else None
+        self._lent: tuple[int, Token] | None = None
+        """At home, who has the token, and what it was when it left."""
+        self._queue: list[Message] = []
+        self._wishes: list[int] = []
         self._has_asked = False
-        self._newest: dict[str, int] = {}
+        self._gone = 0
 
-    @property
-    def queued(self) -> int:
-        """The number of messages that wait for the token."""
-        return len(self._queue)
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        as_choice("entries", options["entries"], CARRIED)
 
-    def _admit(self, targets: tuple[str, ...]) -> None:
-        must_wait = self._token is None and set(targets) != {self.process}
-        if must_wait and len(self._queue) >= self.queue_max:
-            msg = (
-                f"{len(self._queue)} messages of {self.process!r} already wait for the token "
-                f"(queue_max={self.queue_max}); send again after some have gone out"
-            )
-            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+    def admit(self, others: tuple[int, ...]) -> None:
+        if self._token is None:
+            self._check_queue(1)
 
-    def _post(self, sending: Sending) -> None:
-        self._queue.append((sending.message, sending.dests, sending.payload))
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        self._queue.append(message)
         if self._token is not None:
             self._send_queue(self._token)
-        elif self.process != self._home and not self._has_asked:
+        else:
+            self._wish()
+        self.queued = len(self._queue)
+
+    def _wish(self) -> None:
+        if self.me != self._home and not self._has_asked:
             self._has_asked = True
-            self._emit_control(self._home, WISH)
+            self.say(self._home, None)
 
-    def _send_queue(self, token: Latest) -> None:
-        for sending in itertools.starmap(Sending, self._queue):
-            before = _entries(token)
-            for dest in sending.dests:
-                if dest != self.process:
-                    own = token.get(dest, ())
-                    self._emit(dest, before if self._carries_all else own, sending)
-                    token[dest] = (self.process, sending.message.seq)
+    def _send_queue(self, token: Token) -> None:
+        """Send all that waits, in order: each copy names the latest message to its destination."""
+        shift, me = self.shift, self.me
+        for message in self._queue:
+            if self._carries_all:
+                message.control = dict(token)
+            for dest in self.view.list(message.dests & ~(1 << me) & ~self._gone):
+                self.outbox.append((dest, message, token.get(dest)))
+                token[dest] = message.seq << shift | me
         self._queue.clear()
+        self.queued = 0
 
-    def _check(self, packet: Packet) -> None:
-        control = packet.control
-        if packet.kind == "data" and self._carries_all:
-            if not _is_token(control):
-                raise malformed(packet, "entries (destination, sender, number)")
-            self._check_entries(packet)
-            self._check_awaited(packet)
-        elif packet.kind == "data":
-            if control != () and not _is_pair(control):
-                raise malformed(packet, "a pair (sender, number), or nothing")
-            self._check_names(packet, cast("tuple[str, int] | tuple[()]", control)[:1])
-            self._check_awaited(packet)
-        elif control == WISH and self.process == self._home:
-            return
-        elif not _is_token(control) or self._home not in (self.process, packet.source):
-            raise malformed(packet, "a wish to the home of the token, or the token from or to it")
-        else:
-            self._check_entries(packet)
+    def check(self, packet: Packet) -> str:
+        message, token = packet.content, cast("Token | None", packet.content.control)
+        if token is None:
+            return ""
+        if not message.seq and self._home not in (self.me, packet.source_no):
+            return "is the token, but neither from its home nor to it"
+        claims = [key >> self.shift for key in token.values() if key & self.low == self.me]
+        is_too_new = max(claims, default=0) > self.made and not self.is_stale
+        return knows_too_much(self.made) if is_too_new else ""
 
-    def _check_entries(self, packet: Packet) -> None:
-        entries = cast("Entries", packet.control)
-        names = {name for dest, sender, _ in entries for name in (dest, sender)}
-        if not self._positions.keys() >= names:
-            self._check_names(packet, sorted(names))
-        claimed = max([seq for _, sender, seq in entries if sender == self.process], default=0)
-        check_claim(self, packet, claimed, self._seq)
+    def needs(self, packet: Packet) -> list[int]:
+        return NOBODY if packet.own is None else [cast("int", packet.own)]
 
-    def _check_awaited(self, packet: Packet) -> None:
-        """Refuse a message that would wait for itself, for a later one, or for one of ours."""
-        for sender, seq in self._awaited(packet):
-            if sender == self.process:
-                raise malformed(packet, f"no message of {sender!r} to {sender!r} itself")
-            if sender == packet.source and seq >= packet.message_id.seq:
-                raise malformed(packet, f"messages of {sender!r} before {packet.message}")
-
-    def _awaited(self, packet: Packet) -> tuple[tuple[str, int], ...]:
-        """Return the message to this process before this one, or nothing."""
-        if self._carries_all:
-            entries = cast("Entries", packet.control)
-            return tuple([(sender, seq) for dest, sender, seq in entries if dest == self.process])
-        pair = cast("tuple[str, int] | tuple[()]", packet.control)
-        return (pair,) if pair else ()
-
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        for sender, seq in self._awaited(packet):
-            if self._newest.get(sender, 0) < seq:
-                yield Need(sender, seq)
-
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        self._newest[packet.source] = packet.message_id.seq
-        return (Need(*packet.message_id),)
-
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        if packet.control == WISH:
-            self._wishes.append(packet.source)
-        else:
-            entries = cast("Entries", packet.control)
-            token = {dest: (sender, seq) for dest, sender, seq in entries}
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Deliver a message, note a wish, or use the token and pass it on."""
+        message, source = packet.content, packet.source_no
+        if message.seq:
+            self.reached[source] = message.seq << self.view.shift | source
+            return self.places[source]
+        if message.control is None and source not in self._wishes:
+            self._wishes.append(source)
+        if message.control is not None:
+            token = dict(cast("Token", message.control))
             self._send_queue(token)
-            if self.process == self._home:
-                self._token = token
+            if self.me == self._home:
+                self._token, self._lent = token, None
             else:
                 self._has_asked = False
-                self._pass_on(token, self._home)
-        if self._token is not None and self._wishes:
-            token, self._token = self._token, None
-            self._pass_on(token, self._wishes.pop(0))
+                self.say(self._home, token)
+        self._lend()
         return ()
 
-    def _pass_on(self, token: Latest, dest: str) -> None:
-        self._emit_control(dest, _entries(token))
+    def _lend(self) -> None:
+        """Pass the token to who wished for it first."""
+        if self._token is not None and self._wishes:
+            dest, token = self._wishes.pop(0), self._token
+            self._token, self._lent = None, (dest, dict(token))
+            self.say(dest, token)
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        needs = self.needs(packet)
+        return any(key & self.low == sender and key >> self.shift >= seq for key in needs)
+
+    def gone(self, source: int) -> None:
+        """Go on without the token that it has, or without the home that it was."""
+        self._gone |= 1 << source
+        self._wishes = [other for other in self._wishes if other != source]
+        if self._lent is not None and self._lent[0] == source:
+            self._token, self._lent = self._lent[1], None
+        if source == self._home:
+            left = self.view.everyone & ~self._gone
+            self._home, self._has_asked = (left & -left).bit_length() - 1, False
+            if self.me == self._home:
+                self._token = {}
+        if self._token is not None:
+            self._send_queue(self._token)
+            self._lend()
+        elif self._queue:
+            self._wish()
+
+    def state(self) -> State:
+        token, lent = self._token, self._lent
+        return {
+            "queue": [saved_message(message) for message in self._queue],
+            "token": _saved(token),
+            "lent": None if lent is None else [lent[0], _saved(lent[1])],
+            "wishes": list(self._wishes),
+            "has_asked": self._has_asked,
+            "home": self._home,
+            "gone": format(self._gone, "x"),
+        }
+
+    def load(self, state: Fields) -> None:
+        n = self.view.n
+        self._queue = [load_message(self, state, "queue", one) for one in state.list("queue")]
+        self.queued = len(self._queue)
+        self._token = self._load_token(state, state.take("token"))
+        lent = state.take("lent")
+        if lent is not None:
+            if type(lent) is not list or len(lent) != 2 or lent[0] not in range(n):
+                raise state.wrong("lent", lent, "a member and a token")
+            self._lent = lent[0], self._load_token(state, lent[1]) or {}
+        self._wishes = state.numbers("wishes", most=n - 1)
+        self._has_asked = state.value("has_asked", bool)
+        self._home = state.number("home", 0, n - 1)
+        self._gone = state.mask("gone", n)
+        if (self._token is not None or self._lent is not None) and self.me != self._home:
+            raise state.wrong("token", self._token, "no token away from its home")
+
+    def _load_token(self, state: Fields, saved: object) -> Token | None:
+        if saved is None:
+            return None
+        token = Fields("token", {"token": saved}).by_number("token", self.view.n)
+        if not all(is_key(key, self.view) for key in token.values()):
+            raise state.wrong("token", saved, "destinations and messages to them")
+        return token
 
 
-def _entries(token: Latest) -> Entries:
-    return tuple((name, *latest) for name, latest in sorted(token.items()))
+def _saved(token: Token | None) -> list[list[int]] | None:
+    return None if token is None else sorted(map(list, token.items()))
 
 
-def _is_pair(value: object) -> bool:
-    if type(value) is not tuple or len(value) != 2:
-        return False
-    return type(value[0]) is str and is_count(value[1], 1)
-
-
-def _is_token(control: object) -> bool:
-    if type(control) is not tuple:
-        return False
-    if not control:
-        return True
-    if set(map(type, control)) != {tuple} or set(map(len, control)) != {3}:
-        return False
-    dests, senders, numbers = zip(*control, strict=True)
-    if not are_names(dests) or set(map(type, senders)) != {str}:
-        return False
-    return is_counts(numbers, len(numbers)) and 0 not in numbers
+register(Serial)

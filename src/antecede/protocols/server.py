@@ -1,37 +1,15 @@
 """Requests to one server in causal order: Kearns and Koodalattupuram [KK89]_.
 
-Clients send to each other and to one server. Every message carries, for each process, how many
-requests to the server that process has made as far as the sender knows. The server serves a request
-once it has served all of those.
-
-Guarantee
----------
-The server delivers messages in causal order. Other processes deliver at once and in any order.
-
-Assumes
--------
-A fixed membership with one known server. Every packet arrives eventually; the network may reorder
-and duplicate packets.
-
-Cost
-----
-``n`` integers per copy, also between clients: the server's column of the matrix of ``matrix``.
-
-Names
------
-==============================  ===========================================
-paper                           here
-==============================  ===========================================
-message-count-vector ``V_i``    ``Server._counts``
-``V_s`` at the server           ``Server._served``
-``V_m``                         ``Packet.control``, before this message
-==============================  ===========================================
+Clients send to each other and to one server. Every message carries, for each process, the latest
+request to the server that the sender knows of. The server serves a request once it has served all
+of those.
 
 Differences from the paper
 --------------------------
-We could not read the paper itself; [MF95]_ section 2 states the rules. As stated there, the
-server's test leaves out the sender's own entry, so it needs channels that keep order. Ours
-compares all entries with the vector as it was before the message, and does not.
+We could not read the paper itself; [MF95]_ section 2 states the rules. There the server's test
+leaves out the sender's own entry, so it needs channels that keep order. Ours compares all entries
+with the vector as it was before the message, and does not. The number of a process's latest request
+stands for their count.
 
 References
 ----------
@@ -41,22 +19,22 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_member
-from antecede.core.info import Formula, Option, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_counts, malformed
+from antecede.endpoint.arguments import as_member
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, Option, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State
+from antecede.endpoint.vectors import VectorWire
+from antecede.endpoint.view import View
 
-Counts = tuple[int, ...]
 
-
-@register
-class Server(Endpoint):
-    """The counts of requests at a client or at the server."""
+class Server(Rules):
+    """The latest requests that a client or the server knows of."""
 
     INFO: ClassVar = ProtocolInfo(
         name="server",
@@ -65,53 +43,61 @@ class Server(Endpoint):
         casts=("unicast",),
         guarantee="only the server delivers in causal order; clients deliver in any order",
         assumptions="one known server; every packet arrives eventually",
-        cost="n integers per copy",
+        cost="n integers per copy, also between clients: the server's column of matrix",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only the server's deliveries are ordered"},
-        options={"server": Option(None, "the server's name; by default the first member")},
-        fixed_because="counts are told apart by the positions of members, on which all must agree",
-        wire_number=12,
+        options={
+            "server": Option(
+                None, "the server's name; by default the first member", check=as_member
+            )
+        },
+        unmarked_by_skip="clients wait for nothing, so they do not miss what is lost",
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
         has_roles=True,
     )
-    STATE: ClassVar = {"_counts": [int], "_served": [int]}
+    WIRE: ClassVar = VectorWire
 
-    def _start(self) -> None:
-        self._server = as_member("server", self.options["server"], self.members)
-        self.options["server"] = self._server
-        self._counts = [0] * len(self.members)
-        self._served = [0] * len(self.members)
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._server = view.numbers[cast("str", view.options["server"])]
+        self._is_server = me == self._server
+        self._latest = list(range(view.n))
+        """``V_i``: by process, the key of its latest request. At the server ``reached`` is V_s."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        before: Counts = tuple(self._counts)
-        if self._server in sending.others:
-            self._counts[self._positions[self.process]] += 1
-        return dict.fromkeys(sending.others, before)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """V_m is V_i as it was; then a request counts."""
+        message.control = self._latest.copy()
+        if others == (self._server,):
+            self._latest[self.me] = message.seq << self.view.shift | self.me
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind != "data" or not is_counts(packet.control, len(self.members)):
-            raise malformed(packet, f"{len(self.members)} counts of requests")
-        counts = cast("Counts", packet.control)
-        if counts[self._positions[packet.source]] >= packet.message_id.seq:
-            raise malformed(packet, f"fewer requests of {packet.source!r} than messages")
-        me = self._positions[self.process]
-        check_claim(self, packet, counts[me], self._counts[me])
+    def check(self, packet: Packet) -> str:
+        return self.too_new(cast("list[int]", packet.content.control)[self.me] >> self.shift)
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        if self.process != self._server:
-            return
-        wanted = cast("Counts", packet.control)
-        for member, served, count in zip(self.members, self._served, wanted, strict=True):
-            if served < count:
-                yield Need(member, count, "count")
+    def needs(self, packet: Packet) -> list[int]:
+        """Return V_m at the server; a client waits for nothing."""
+        return cast("list[int]", packet.content.control) if self._is_server else NOBODY
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        before = cast("Counts", packet.control)
-        self._counts[:] = map(max, self._counts, before)
-        if self.process != self._server:
-            return ()
-        source = self._positions[packet.source]
-        self._served[source] += 1
-        self._counts[source] = max(self._counts[source], before[source] + 1)
-        return (Need(packet.source, self._served[source], "count"),)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Merge V_m; at the server, the request is served."""
+        sender, latest = packet.content.sender, self._latest
+        control = cast("list[int]", packet.content.control)
+        latest[:] = map(max, latest, control)
+        if self._is_server:
+            latest[sender] = self.reached[sender] = packet.content.seq << self.view.shift | sender
+        return self.places[sender]
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return cast("list[int]", packet.content.control)[sender] >> self.view.shift >= seq
+
+    def state(self) -> State:
+        return {"latest": list(self._latest)}
+
+    def load(self, state: Fields) -> None:
+        self._latest = state.keys("latest", self.view.n, self.view.shift)
+        if self._latest[self.me] >> self.view.shift > self.made:
+            raise state.wrong("latest", self._latest, f"at most {self.made} requests of its own")
+
+
+register(Server)

@@ -1,31 +1,8 @@
 """Unicast with synchronous communication: a special case of [KS98]_ section 7.1.
 
 A process that has sent a message does nothing until the receiver has delivered and acknowledged it.
-Then any two sends on a causal chain have a delivery between them, and order comes for free.
-
-Guarantee
----------
-Causal order. **No liveness**: two processes that send to each other at the same time wait for each
-other forever, as figure 1 of [MF95]_ shows; so does any ring of sends.
-
-Assumes
--------
-Unicast. Every packet arrives eventually; the network may reorder and duplicate packets. The
-application avoids sends that cross, or tolerates deadlock.
-
-Cost
-----
-No control information; one acknowledgement per message, and a sender that is blocked for a round
-trip.
-
-Names
------
-=======================  =================================================
-paper                    here
-=======================  =================================================
-synchronous ``Send``     ``Synchronous._awaited``: whom it waits for
-acknowledgement          a control packet with the message's number
-=======================  =================================================
+Then any two sends on a causal chain have a delivery between them, and order comes for free. But two
+processes that send to each other at once wait for each other, as figure 1 of [MF95]_ shows.
 
 Differences from the paper
 --------------------------
@@ -42,75 +19,126 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import ProtocolInfo
-from antecede.core.kinds import NAME, Maybe
-from antecede.core.messages import Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import is_count, malformed
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
+from antecede.endpoint.numbers import read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.view import View
 from antecede.errors import UsageError
 
 
-@register
-class Synchronous(Endpoint):
-    """One process, which either runs or is blocked until its message is delivered."""
+class SynchronousWire(Wire):
+    """Nothing; an acknowledgement has the number of a message."""
+
+    def put(self, message: Message) -> bytes:
+        return b"" if message.seq else varint(cast("int", message.control))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        return (None, at) if message.seq else read_count(data, at, 1)
+
+    def spell(self, packet: Packet) -> object:
+        return packet.content.control
+
+
+class Synchronous(Rules):
+    """One process, which either runs or is blocked until its message is delivered.
+
+    After the senders comes a place for acknowledgements. Keys have one more bit for it.
+    """
 
     INFO: ClassVar = ProtocolInfo(
         name="synchronous",
         idea="the sender is blocked until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         casts=("unicast",),
-        guarantee="causal order; no liveness: sends that cross deadlock",
+        guarantee="causal order; no liveness: sends that cross, or form a ring, wait forever",
         assumptions="no two sends cross; every packet arrives eventually",
-        cost="no control information; one acknowledgement per message",
+        cost="no control information; an acknowledgement per message, and a round trip blocked",
         promises=frozenset({"safety"}),
         missing_promises=dict.fromkeys(("liveness", "quiescence"), "sends that cross deadlock"),
-        fixed_because=(
-            "sends that cross block each other for ever, with or without members that leave"
-        ),
-        wire_number=13,
+        research=True,
         bytes_per_entry=0,
         blocking=True,
     )
-    STATE: ClassVar = {"_awaited": Maybe((NAME, int))}
+    WIRE: ClassVar = SynchronousWire
+    IS_GUARDED: ClassVar = True
 
-    def _start(self) -> None:
-        self._awaited: tuple[str, int] | None = None
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._acks = view.low + 1
+        """The place of acknowledgements."""
+        self.widen(2 * self._acks)
+        self._awaited: tuple[int, int] | None = None
+        """Whom an acknowledgement of which message is awaited from."""
 
-    def _admit(self, _: tuple[str, ...]) -> None:
+    def admit(self, others: tuple[int, ...]) -> None:
         if self._awaited is not None:
             dest, seq = self._awaited
             msg = (
-                f"{self.process!r} cannot send until its message {seq} to {dest!r} is delivered; "
-                "let packets arrive first, or use buffered, which does not block"
+                f"{self.view.members[self.me]!r} cannot send until its message {seq} to "
+                f"{self.view.members[dest]!r} is delivered; let packets arrive first, or use "
+                "buffered, which does not block"
             )
             raise UsageError(msg)
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        (dest,) = sending.others
-        self._awaited = (dest, sending.message.seq)
-        return {dest: None}
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        self._awaited = others[0], message.seq
+        return ALIKE
 
-    def _check(self, packet: Packet) -> None:
-        if packet.kind == "data" and packet.control is not None:
-            raise malformed(packet, "none")
-        if packet.kind == "control" and not is_count(packet.control, 1):
-            raise malformed(packet, "the number of the message acknowledged")
+    def check(self, packet: Packet) -> str:
+        number = cast("int | None", packet.content.control)
+        if number is not None and number > self.made and not self.is_stale:
+            return f"acknowledges message {number}, but only {self.made} were sent"
+        return ""
 
-    def _unmet(self, _: Packet) -> Iterator[Need]:
-        if self._awaited is not None:
-            yield Need(*self._awaited, "ack")
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the acknowledgement: a blocked process receives nothing else."""
+        if self._awaited is None or not packet.content.seq:
+            return NOBODY
+        return [self._awaited[1] << self.shift | self._acks]
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        self._emit_control(packet.source, packet.message_id.seq)
-        return ()
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        message, source = packet.content, packet.source_no
+        if not message.seq:
+            return self._go_on() if self._awaited == (source, message.control) else ()
+        self.say(source, message.seq)
+        self.reached[source] = message.seq << self.shift | source
+        return self.places[source]
 
-    def _on_control(self, packet: Packet) -> Iterable[Need]:
-        awaited = (packet.source, cast("int", packet.control))
-        if awaited != self._awaited:
-            return ()
+    def _go_on(self) -> tuple[int, ...]:
+        assert self._awaited is not None
+        self.reached[self._acks] = self._awaited[1] << self.shift | self._acks
         self._awaited = None
-        return (Need(*awaited, "ack"),)
+        return (self._acks,)
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        return (self._awaited or (0, 0))[0], COUNT_MAX
+
+    def need(self, packet: Packet, key: int) -> Need:
+        dest, seq = self._awaited or (0, 0)
+        return Need(self.view.members[dest], seq, "ack")
+
+    def gone(self, source: int) -> None:
+        """Expect no acknowledgement."""
+        if self._awaited is not None and self._awaited[0] == source:
+            self._go_on()
+
+    def state(self) -> State:
+        return {"awaited": None if self._awaited is None else list(self._awaited)}
+
+    def load(self, state: Fields) -> None:
+        awaited = state.take("awaited")
+        if awaited is not None:
+            one = Fields("awaited", {"awaited": awaited}).numbers("awaited", 2)
+            if one[0] >= self.view.n or one[0] == self.me or not 1 <= one[1] <= self.made:
+                raise state.wrong("awaited", one, "another member, and a message that was sent")
+            self._awaited = one[0], one[1]
+
+
+register(Synchronous)

@@ -2,30 +2,8 @@
 
 A message to j carries the numbers of the latest messages that its sender has sent to each process,
 and of the latest messages to j that it knows of first-hand. That is enough for chains of two
-messages and no more: what came from further away is not passed on.
-
-Guarantee
----------
-If a message reaches a process by a chain of one or two messages, it is delivered after what the
-first sender on that chain had sent to that process before. **Longer chains are not ordered**: this
-is not causal order (theorem 8 shows that chains of three cost ``n * n``).
-
-Assumes
--------
-A fixed membership. Every packet arrives eventually; the network may reorder and duplicate packets.
-
-Cost
-----
-``2 * n`` integers per copy; ``n * n + n`` integers of state.
-
-Names
------
-=======================================  ========================================
-paper                                    here
-=======================================  ========================================
-(1) latest message sent to each node     ``TwoHop._sent[self]``, first in control
-(2) latest messages to ``j`` known of    a column of ``TwoHop._sent``, second
-=======================================  ========================================
+messages and no more: what came from further away is not passed on (theorem 8 shows that chains of
+three cost ``n * n``).
 
 Differences from the paper
 --------------------------
@@ -39,23 +17,49 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import compress
-from operator import lt
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.info import Formula, ProtocolInfo
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_counts, malformed
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Formula, ProtocolInfo
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_vector, put_vector
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Own, Rules, State
+from antecede.endpoint.vectors import VectorWire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
 
-Numbers = tuple[int, ...]
-Control = tuple[Numbers, Numbers]
+
+class TwoHopWire(VectorWire):
+    """Two vectors of ``n`` numbers; the second is for one copy."""
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        keys, at = super().get(data, at, message)
+        sent = cast("list[int]", keys)
+        if max(sent) >> self.view.shift >= message.seq or sent[message.sender] > message.sender:
+            raise PeerError("knows of later messages of its sender, or of one to itself")
+        return sent, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        return put_vector(cast("list[int]", packet.own), self.view, packet.content.seq)
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        dest, source, seq = packet.dest_no, packet.source_no, packet.content.seq
+        keys, at = get_vector(data, at, self.view, seq)
+        if keys[dest] > dest or keys[source] >> self.view.shift >= seq:
+            raise PeerError("waits for its own destination, or for itself")
+        return keys, at
+
+    def spell(self, packet: Packet) -> object:
+        return self.numbers(packet.content.control), self.numbers(packet.own)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        return ControlSize(2 * self.view.n, 0, 2 * CLOCK_BYTES * self.view.n)
 
 
-@register
-class TwoHop(Endpoint):
+class TwoHop(Rules):
     """What one process knows first-hand about who sent what to whom."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -63,62 +67,61 @@ class TwoHop(Endpoint):
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
         guarantee="order over chains of at most two messages; longer chains are not ordered",
-        cost="2*n integers per copy",
+        cost="2*n integers per copy; n*n + n of state",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only chains of at most two messages are ordered"},
-        fixed_because="counts are told apart by the positions of members, on which all must agree",
-        wire_number=16,
+        lost_by_skip="only chains of at most two messages are ordered",
+        unmarked_by_skip="a message does not tell what its sender knew at second hand",
+        research=True,
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n, lambda n: 8 * n, lambda n: 8 * n),
     )
-    STATE: ClassVar = {"_sent": [[int]], "_newest": [int]}
+    WIRE: ClassVar = TwoHopWire
 
-    def _start(self) -> None:
-        n = len(self.members)
-        self._sent = [[0] * n for _ in range(n)]  # row: sender, column: destination
-        self._newest = [0] * n
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._known = [list(range(view.n)) for _ in range(view.n)]
+        """(2) By destination, the key of each sender's latest message to it; (1) is a row of it."""
 
-    def _stamp(self, sending: Sending) -> dict[str, object]:
-        row = self._sent[self._positions[self.process]]
-        before: Numbers = tuple(row)
-        controls: dict[str, object] = {}
-        for dest in sending.others:
-            column = self._positions[dest]
-            controls[dest] = (before, tuple([sent[column] for sent in self._sent]))
-        for dest in sending.others:
-            row[self._positions[dest]] = sending.message.seq
-        return controls
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """(1) for all, and (2) for each copy, as they are before this message."""
+        known, me, number = self._known, self.me, message.seq << self.view.shift
+        message.control = [column[me] - me | dest for dest, column in enumerate(known)]
+        own = {dest: known[dest].copy() for dest in others}
+        for dest in others:
+            known[dest][me] = number | me
+        return own
 
-    def _check(self, packet: Packet) -> None:
-        control, n = packet.control, len(self.members)
-        if packet.kind != "data" or not _is_two_vectors(control, n):
-            raise malformed(packet, f"two vectors of {n} numbers")
-        sent, wanted = cast("Control", control)
-        own = wanted[self._positions[packet.source]]
-        if max(own, *sent) >= packet.message_id.seq:
-            raise malformed(packet, f"numbers of {packet.source!r} below that of its message")
-        check_claim(self, packet, wanted[self._positions[self.process]], 0)
+    def needs(self, packet: Packet) -> list[int]:
+        return cast("list[int]", packet.own)
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        _, wanted = cast("Control", packet.control)
-        needs = zip(self.members, wanted, strict=True)
-        for member, seq in compress(needs, map(lt, self._newest, wanted)):
-            yield Need(member, seq)
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Know what the sender has sent; what it knew of others is not passed on."""
+        message = packet.content
+        sender, dests = message.sender, message.dests & ~(1 << message.sender)
+        self.reached[sender] = newest = message.seq << self.view.shift | sender
+        before = cast("list[int]", message.control)
+        for dest, (column, key) in enumerate(zip(self._known, before)):
+            sent = newest if dests >> dest & 1 else key - dest | sender
+            if sent > column[sender]:  # noqa: PLR1730 - hot
+                column[sender] = sent
+        return self.places[sender]
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        seq, source = packet.message_id.seq, self._positions[packet.source]
-        sent, _ = cast("Control", packet.control)
-        row = self._sent[source]
-        row[:] = map(max, row, sent)
-        for dest in packet.dests:
-            column = self._positions[dest]
-            if row[column] < seq and column != source:
-                row[column] = seq
-        self._newest[source] = seq
-        return (Need(packet.source, seq),)
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        return cast("list[int]", packet.own)[sender] >> self.view.shift >= seq
+
+    def state(self) -> State:
+        shift = self.view.shift
+        return {"known": [[key >> shift for key in column] for column in self._known]}
+
+    def load(self, state: Fields) -> None:
+        n, shift = self.view.n, self.view.shift
+        self._known = [
+            [number << shift | sender for sender, number in enumerate(column)]
+            for column in state.rows("known", n, n)
+        ]
+        if max([column[self.me] for column in self._known]) >> shift > self.made:
+            raise state.wrong("known", self._known, f"at most {self.made} messages of its own")
 
 
-def _is_two_vectors(control: object, n: int) -> bool:
-    if type(control) is not tuple or len(control) != 2:
-        return False
-    return all(is_counts(vector, n) for vector in control)
+register(TwoHop)

@@ -1,37 +1,16 @@
 """Zones joined by gateways: after the causal separators of Rodrigues and Verissimo [RV95]_.
 
-Processes live in zones that form a tree; neighbouring zones share one process, their gateway. Every
+Processes live in zones that form a tree; neighbouring zones share one process, their gateway: the
+causal separator of the paper. Every
 causal path between zones crosses a gateway, so within a zone the counts of that zone are enough. A
 gateway sends what it delivers in one zone on to its other zones, as if it were its own message.
-
-Guarantee
----------
-Causal order of broadcasts. A relayed message follows everything that its gateway relayed before, so
-it may wait for messages that did not cause it.
-
-Assumes
--------
-Fixed zones that form a tree, and gateways that do not fail. Every packet arrives eventually; the
-network may reorder and duplicate packets.
-
-Cost
-----
-One integer per member of the zone instead of ``n``; one more hop per gateway on the way.
-
-Names
------
-==================  =============================================================
-paper               here
-==================  =============================================================
-causal separator    a gateway: a process of several zones
-zone's timestamps   ``Zones._vectors``; ``Packet.control`` is that of one zone
-==================  =============================================================
 
 Differences from the paper
 --------------------------
 Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
 of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
-topology is not attempted. In pull mode a gateway relays what its application has taken.
+topology is not attempted. The count of a process in a zone is the number of its packet on the
+channel to each member. In pull mode a gateway relays what its application has taken.
 
 References
 ----------
@@ -39,23 +18,77 @@ References
    communication". 15th International Conference on Distributed Computing Systems:83-91, 1995.
 """
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from typing import ClassVar, cast
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_parts
-from antecede.core.info import Option, ProtocolInfo, Variant
-from antecede.core.kinds import NAME
-from antecede.core.messages import CLOCK_BYTES, Need, Packet, Sending
-from antecede.core.registry import register
-from antecede.core.validation import check_claim, is_counts, malformed
-from antecede.errors import UsageError
+from antecede.endpoint.arguments import as_parts
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError
 
 Names = tuple[str, ...]
+Control = tuple[int, list[int]]
+"""The number of a zone, and a count for each of its members, in order."""
 
 
-@register
-class Zones(Endpoint):
+def as_tree(option: str, value: object, members: Names) -> tuple[Names, ...]:
+    """Return the option ``zones``; refuse those connected in more than one way, or not at all."""
+    zones = as_parts(option, value, members)
+    joined, rest = set(zones[0]), list(zones[1:])
+    while rest:
+        nearest = next((zone for zone in rest if joined.intersection(zone)), rest[0])
+        common = ", ".join(sorted(joined.intersection(nearest)))
+        if not common:
+            msg = f"zone {nearest!r} shares no gateway with the others; zones must form a tree"
+            raise UsageError(msg)
+        if len(joined.intersection(nearest)) > 1:
+            msg = f"zone {nearest!r} shares {common} with the others; share one gateway only"
+            raise UsageError(msg)
+        joined.update(nearest)
+        rest.remove(nearest)
+    return zones
+
+
+class ZonesWire(Wire):
+    """The counts of one zone."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        zones = cast("tuple[Names, ...]", view.options["zones"])
+        self.zones = [[view.numbers[name] for name in zone] for zone in zones]
+        """The members of each zone."""
+
+    def put(self, message: Message) -> bytes:
+        """Return the zone, the highest count, and how far the others are below it."""
+        zone, counts = cast("Control", message.control)
+        most = max(counts)
+        width, column = put_column([most - count for count in counts])
+        return b"".join((varint(zone), BYTE[width], varint(most), column))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        zone, at = read_varint(data, at)
+        members, width = self.zones[zone], data[at]
+        most, at = read_count(data, at + 1, 1)
+        below, at = get_column(data, at, len(members), width)
+        if not message.seq or min(below) or max(below) > most:
+            raise PeerError("has counts below 0, none that is the highest, or no message")
+        return (zone, [most - count for count in below]), at
+
+    def spell(self, packet: Packet) -> object:
+        return tuple(cast("Control", packet.content.control)[1])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        count = len(cast("Control", packet.content.control)[1])
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Zones(Rules):
     """One process's counts in its zone, or in each of its zones if it is a gateway."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -63,107 +96,121 @@ class Zones(Endpoint):
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
         casts=("broadcast",),
-        assumptions="zones that form a tree; every packet arrives eventually",
-        cost="one integer per member of the zone; one more hop per gateway",
+        guarantee="causal order; what a gateway passes on follows all that it passed on before",
+        assumptions="a tree of zones; gateways that do not fail; every packet arrives eventually",
+        cost="one integer per member of the zone instead of n; one more hop per gateway",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "zones": Option(
-                None, "tuples of members that overlap in gateways and form a tree; by default one"
+                None,
+                "tuples of members that overlap in gateways and form a tree; by default one",
+                check=as_tree,
             )
         },
+        lost_by_skip="a gateway counts what it passes on as its own, whoever sent it",
+        unmarked_by_skip="a gateway counts what it passes on as its own, whoever sent it",
+        research=True,
         reconstruction=True,
-        fixed_because="a broadcast goes to all members, so all must agree who they are",
-        wire_number=19,
         bytes_per_entry=CLOCK_BYTES,
         has_roles=True,
         variants=(Variant("chain", lambda members: {"zones": _chain(members)}),),
     )
-    STATE: ClassVar = {"_vectors": {int: {NAME: int}}}
+    WIRE: ClassVar = ZonesWire
     RELAYS: ClassVar = True
 
-    def _start(self) -> None:
-        self._zones = as_parts("zones", self.options["zones"], self.members)
-        _check_tree(self._zones)
-        self.options["zones"] = self._zones
-        self._vectors: dict[int, dict[str, int]] = {
-            place: dict.fromkeys(zone, 0)
-            for place, zone in enumerate(self._zones)
-            if self.process in zone
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._zones = cast("ZonesWire", view.forms).zones
+        self._counts = {zone: 0 for zone, members in enumerate(self._zones) if me in members}
+        """By zone of ours, how often we have sent in it."""
+        self._shared = {
+            member: zone for zone in self._counts for member in self._zones[zone] if member != me
         }
-        self._shared = {name: place for place, vector in self._vectors.items() for name in vector}
-        self._ranks = {
-            place: {name: rank for rank, name in enumerate(vector)}
-            for place, vector in self._vectors.items()
-        }
+        self._newest = [0] * view.n
+        """By sender, its last message here."""
 
-    def _post(self, sending: Sending) -> None:
-        for place in self._vectors:
-            self._spread(place, sending)
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Broadcast in each of our zones."""
+        for zone in self._counts:
+            self._spread(zone, message)
 
-    def _spread(self, place: int, content: Sending | Packet) -> None:
+    def _spread(self, zone: int, old: Message) -> None:
         """Broadcast in one zone, as a message of this process."""
-        vector = self._vectors[place]
-        vector[self.process] += 1
-        control = tuple(vector.values())
-        for member in vector:
-            if member != self.process:
-                self._emit(member, control, content)
+        me, shift, reached, members = self.me, self.view.shift, self.reached, self._zones[zone]
+        self._counts[zone] += 1
+        counts = [reached[member] >> shift for member in members]
+        counts[members.index(me)] = self._counts[zone]
+        message = old.under((zone, counts))
+        self.outbox += [(member, message, None) for member in members if member != me]
 
-    def _check(self, packet: Packet) -> None:
-        message = packet.message
-        if packet.kind != "data" or message is None or packet.source not in self._shared:
-            raise malformed(packet, "a broadcast of a process in the same zone")
-        place = self._shared[packet.source]
-        vector, ranks = self._vectors[place], self._ranks[place]
-        if not is_counts(packet.control, len(vector)):
-            raise malformed(packet, f"counts of {', '.join(vector)}")
-        carried = cast("tuple[int, ...]", packet.control)
-        is_counted = carried[ranks[packet.source]] >= 1
-        if not is_counted or message.sender == self.process or self.process not in packet.dests:
-            raise malformed(packet, "a message of another process for this one, counted")
-        check_claim(self, packet, carried[ranks[self.process]], vector[self.process])
+    def check(self, packet: Packet) -> str:
+        message, source = packet.content, packet.source_no
+        zone, counts = cast("Control", message.control)
+        if self._shared.get(source) != zone:
+            return "is not of a process in the same zone"
+        members = self._zones[zone]
+        if counts[members.index(source)] != packet.n:
+            return "is not counted as its place on the channel says"
+        if message.sender == self.me or not message.dests >> self.me & 1:
+            return "is not a message of another process for this one"
+        if counts[members.index(self.me)] > self._counts[zone] and not self.is_stale:
+            return knows_too_much(self._counts[zone])
+        if self.key(packet) <= self.reached[source]:
+            return "comes after what followed it"
+        return ""
 
-    def _unmet(self, packet: Packet) -> Iterator[Need]:
-        place, source = self._shared[packet.source], packet.source
-        carried = cast("tuple[int, ...]", packet.control)
-        for (member, reached), count in zip(self._vectors[place].items(), carried, strict=True):
-            if reached < count:
-                wanted = count - 1 if member == source else count
-                if reached < wanted:
-                    yield Need(member, wanted, "count", f"zone {place + 1}")
+    def key(self, packet: Packet) -> int:
+        """Return the packet's place on its channel: its source's count."""
+        return packet.n << self.view.shift | packet.source_no
 
-    def _absorb(self, packet: Packet) -> Iterable[Need]:
-        place = self._shared[packet.source]
-        vector = self._vectors[place]
-        vector[packet.source] += 1
-        for other in self._vectors:
-            if other != place:
-                self._spread(other, packet)
-        return (Need(packet.source, vector[packet.source], "count", f"zone {place + 1}"),)
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the counts, without this packet's own, and without ours."""
+        zone, counts = cast("Control", packet.content.control)
+        source, me, shift = packet.source_no, self.me, self.view.shift
+        return [
+            count - (member == source) << shift | member
+            for member, count in zip(self._zones[zone], counts)
+            if member != me
+        ]
 
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Count the message, and pass it on to our other zones."""
+        message, source = packet.content, packet.source_no
+        self.reached[source] = self.key(packet)
+        self._newest[message.sender] = message.seq
+        if len(self._counts) > 1:
+            for zone in self._counts:
+                if zone != self._shared[source]:
+                    self._spread(zone, message)
+        return self.places[source]
 
-def _check_tree(zones: tuple[Names, ...]) -> None:
-    """Refuse zones that are not connected, or connected in more than one way."""
-    joined: set[str] = set(zones[0])
-    rest = list(zones[1:])
-    while rest:
-        nearest = next((zone for zone in rest if joined.intersection(zone)), None)
-        if nearest is None:
-            msg = f"zone {rest[0]!r} shares no gateway with the others; zones must form a tree"
-            raise UsageError(msg)
-        common = joined.intersection(nearest)
-        if len(common) > 1:
-            shown = ", ".join(sorted(common))
-            msg = (
-                f"zone {nearest!r} shares {shown} with the others; share one gateway to form a tree"
-            )
-            raise UsageError(msg)
-        joined.update(nearest)
-        rest.remove(nearest)
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return what a process has sent or passed on, by its count."""
+        return Need(self.view.members[key & self.low], key >> self.view.shift, "relayed")
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        """Tell whether another packet of the same zone is counted in one."""
+        zone, counts = cast("Control", packet.content.control)
+        if self._shared[other.source_no] != zone or other is packet:
+            return False
+        return counts[self._zones[zone].index(other.source_no)] >= other.n
+
+    def newest(self, sender: int) -> int:
+        return self._newest[sender]
+
+    def state(self) -> State:
+        return {"counts": list(self._counts.values()), "newest": list(self._newest)}
+
+    def load(self, state: Fields) -> None:
+        counts = state.numbers("counts", len(self._counts))
+        self._counts = dict(zip(self._counts, counts, strict=True))
+        self._newest = state.numbers("newest", self.view.n)
 
 
 def _chain(members: Names) -> tuple[Names, ...]:
     """Return zones of two or three in a row, each sharing one gateway with the next."""
-    starts = range(0, max(1, len(members) - 1), 2 if len(members) > 4 else 1)
-    width = 3 if len(members) > 4 else 2
-    return tuple(members[i : i + width] for i in starts)
+    step = 2 if len(members) > 4 else 1
+    return tuple(members[i : i + step + 1] for i in range(0, max(1, len(members) - 1), step))
+
+
+register(Zones)

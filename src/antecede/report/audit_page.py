@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from antecede.report.bars import bars
 from antecede.report.numbers import counted, seconds_in_words
@@ -163,3 +165,21 @@ def report_page(
 ) -> str:
     """Return the page of ``antecede report``."""
     return render(Page(title, text, [_diagrams(drawn, "The diagram", text)], facts))
+
+
+_EXECUTIONS = ("execution", "verdict", "events", "deliveries", "violations", "missing", "rejected")
+
+
+def executions_page(result: Mapping[str, Any], *, log: str, facts: Mapping[str, object]) -> str:
+    """Return the page of several executions: a verdict for each, and where its own page is."""
+    found = result["executions"]
+    links = "".join(
+        f'<li><a href="{quote(one["folder"])}/index.html">{escape(one["execution"])}</a>: '
+        f"{escape(one['verdict'])}. {escape(one['reason'])}</li>"
+        for one in found
+    )
+    rows = [[one[name] for name in _EXECUTIONS] for one in found]
+    sections = [
+        Section("executions", "Executions", [Raw(f"<ul>{links}</ul>"), Table(_EXECUTIONS, rows)]),
+    ]
+    return render(Page(f"Causal audit of {log}", result["reason"], sections, facts))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from antecede.eventlog import Event
+from antecede.events import Event
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
 
 

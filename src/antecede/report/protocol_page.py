@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import sys
 
-from antecede.core.info import ProtocolInfo
-from antecede.core.registry import protocol_class
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.registry import rules_of
 
 HEADINGS = ("Guarantee", "Assumes", "Cost", "Names", "Differences from the paper", "References")
 
 
 def protocol_page(info: ProtocolInfo) -> str:
     """Return the page: title, facts from the record, then the sections of the docstring."""
-    doc = inspect.getdoc(sys.modules[protocol_class(info.name).__module__]) or ""
+    doc = inspect.getdoc(sys.modules[rules_of(info.name).__module__]) or ""
     title, _, body = doc.partition("\n")
     facts = [
         ("Paper", info.paper),
@@ -27,10 +28,7 @@ def protocol_page(info: ProtocolInfo) -> str:
         ("Assumptions", info.assumptions),
         ("Cost", info.cost),
         ("Checked by the oracle", ", ".join(sorted(info.promises)).replace("_", " ")),
-        (
-            "Membership",
-            "processes may join and leave" if info.dynamic else f"fixed: {info.fixed_because}",
-        ),
+        ("After `skip`", "; ".join(after_skip(info))),
     ]
     if info.reconstruction:
         facts.append(("Source", "reconstructed from the abstract of the paper"))
@@ -42,7 +40,29 @@ def protocol_page(info: ProtocolInfo) -> str:
             f"| `{key}` | `{option.default!r}` | {option.doc} |"
             for key, option in info.options.items()
         ]
-    return "\n".join(lines) + "\n\n" + _sections(body) + "\n"
+    return "\n".join(lines) + "\n\n" + _sections(body) + "\n" + _specification(info.name)
+
+
+def _specification(name: str) -> str:
+    """Return the executable specification, where there is one, as a section."""
+    module = f"antecede.protocols.specs.{name}"
+    if importlib.util.find_spec(module) is None:
+        return ""
+    source = inspect.getsource(importlib.import_module(module)).strip()
+    return (
+        f"\n## The paper's steps\n\n`{module}`: the algorithm as printed, by names. A test runs "
+        "it beside the protocol and compares both after every event.\n\n"
+        f"```python\n{source}\n```\n"
+    )
+
+
+def after_skip(info: ProtocolInfo) -> list[str]:
+    """Return what holds, and what may not, once messages were declared lost."""
+    order = f"order may be lost: {info.lost_by_skip}" if info.lost_by_skip else "order is kept"
+    marks = "what rests on a loss says so"
+    if info.unmarked_by_skip:
+        marks = f"what rests on a loss may not say so: {info.unmarked_by_skip}"
+    return [order, marks]
 
 
 def _sections(body: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antecede.eventlog import Rejected, left_out
+from antecede.events import Rejected, left_out
 
 
 def rejected_in_words(result: Mapping[str, Any]) -> str:

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import antecede
+from antecede.endpoint.registry import restored
 from antecede.sim.delays import added_delay
 from antecede.sim.schedule import HEADER_BYTES, Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
-NO_LIMIT = 2**62
+NO_LIMIT = 2**62 - 1
 # How many events run between two calls of the progress bar.
 CHUNK = 1 << 10
 
@@ -71,9 +72,12 @@ class PlainRun:
 
     def _start_late(self, sent_before: int) -> None:
         """Start as if every process had sent that many messages before, so clocks are as large."""
-        for endpoint in self.endpoints:
-            endpoint.load({**endpoint.state(), "seq": sent_before})
+        counts = {"seq": sent_before, "events": sent_before}
+        self.endpoints = [
+            restored(one.view, one.state() | counts, resumed=True) for one in self.endpoints
+        ]
         self._sends = [sent_before] * self.schedule.n
+        self._events = [sent_before] * self.schedule.n
 
     def run(self, progress: Progress | None = None) -> Trace:
         """Run to the end."""

@@ -39,7 +39,7 @@ def wire_sizes(
     lead = min(lead, max(0, schedule.copies - sample))
     rows = int((schedule.offsets < lead + sample).sum())
     run = PlainRun(protocol, schedule.head(rows), options, sent_before=sent_before)
-    codec = Codec(schedule.names)
+    codec = Codec(run.endpoints[0])
     wire: list[int] = []
     model: list[int] = []
 

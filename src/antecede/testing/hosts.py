@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from antecede.errors import StoreError, UsageError
-from antecede.net.stores import Saved
+from antecede.net.journal import Saved
 from antecede.testing.network import Network, NetworkTransport
 
 

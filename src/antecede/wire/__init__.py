@@ -1,7 +1,4 @@
-"""Packets and endpoint states to bytes and back: versioned, canonical, compact.
-
-docs/wire.md specifies the format. The package needs only the standard library.
-"""
+"""Packets and snapshots as bytes."""
 
 from antecede.wire.codec import Codec
 

@@ -1,151 +1,100 @@
-"""The Codec: what both ends of a channel share, so that few bytes suffice.
+"""The Codec: packets and endpoints as bytes. Version 3.
 
-A Codec knows the members by position, and recognises earlier members by the digest in a header.
-Encoding is canonical: a packet has exactly one encoding, and the decoder refuses any other. Logs
-of stamps are checked while they are read (:mod:`antecede.wire.quick`). Of other controls the Codec
-encodes what it has read and compares: that does the work twice, but stays linear in its input.
+A packet is: a byte with the version and flags; the view's number and digest; who sends to whom; the
+packet's number on that channel; for data, the message's number and destinations; the control that
+all copies share; what this copy says besides; and the payload. Everything before the payload is
+canonical: a packet has one encoding, and the decoder refuses any other.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from antecede.core.endpoint import Endpoint
-from antecede.core.groups import as_flag, as_name, distinct_names
-from antecede.core.messages import Packet
-from antecede.core.registry import PROTOCOLS
-from antecede.core.roster import DIGEST_BYTES, Roster
-from antecede.core.validation import shown
-from antecede.errors import PeerError, UnknownProcessError, UsageError
-from antecede.wire.counted import has_stamps
-from antecede.wire.packets import (
-    HEAD_BYTES_MAX,
-    get_packet,
-    put_control,
-    put_packet,
-    read_packet,
-    read_route,
-)
-from antecede.wire.quick import MARK, Quick, quick_of
-from antecede.wire.roster import Scope, WireRoster
-from antecede.wire.snapshots import get_snapshot, make_snapshot
-from antecede.wire.stream import CONTROL_BYTES_MAX, PACKET_MARK, Reader, check_mark
+from antecede.endpoint.endpoint import Endpoint, other_number
+from antecede.endpoint.messages import PAYLOAD_MAX, Message, Packet, new_message, new_packet
+from antecede.endpoint.numbers import BYTE, read_count, read_varint, varint
+from antecede.endpoint.registry import PROTOCOLS, rules_of, view_of
+from antecede.endpoint.rules import Wire
+from antecede.endpoint.view import DIGEST_BYTES, View
+from antecede.errors import PeerError, UsageError, shown
+from antecede.wire.snapshots import get_snapshot, put_snapshot
 
-PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
-MEMBERS_MAX: Final = 1 << 16
-ROSTERS_MAX: Final = 256
-"""How many earlier rosters a Codec recognises."""
-PREFIX_CELLS_MAX: Final = 1 << 24
-"""How much it remembers of rosters that are the beginning of its own, in members squared.
-
-Any peer can name one in a few bytes, and what is remembered of it grows with that square.
-"""
+VERSION: Final = 3
+ALONE: Final = 0
+OTHERS: Final = 1
+LIST: Final = 2
+BITS: Final = 3
+"""How destinations are written: this one, all but the sender, numbers, or a bit for each."""
+CONTROL: Final = 4
+"""Flag: not for the application, so it has no number and no destinations."""
+RELAYED: Final = 8
+"""Flag: the message is another's than the source's."""
+PAIR_MAX: Final = 16
+"""Up to so many members, source and destination share a byte."""
+HEAD: Final = [BYTE[VERSION << 4 | flags] for flags in range(16)]
 
 
 class Codec:
-    """Turns packets and endpoints into bytes and back, for members known to both sides.
+    """Turns the packets and endpoints of one view into bytes and back.
 
-    Members are numbered by position, so all processes must list, add and remove them in the same
-    order. A header carries a digest of the members, so a Codec with others refuses the packet.
+    Make it from an endpoint or a view. Made from members alone, it takes the view of the first
+    packet or endpoint that it meets: of one that it decodes, only if all options are default.
     """
 
-    def __init__(self, members: Iterable[str]) -> None:
-        names = distinct_names("members", members)
-        if not 1 <= len(names) <= MEMBERS_MAX:
-            msg = f"got {len(names)} members; expected 1 to {MEMBERS_MAX}"
-            raise UsageError(msg)
-        self._known: dict[bytes, Quick] = {}
-        self._prefixes: list[bytes] = []
-        """Those of the known rosters that only a peer named, the oldest first."""
-        self._change(names)
+    def __init__(self, of: Endpoint | View | Iterable[str]) -> None:
+        self._members: tuple[str, ...]
+        self._view: View | None = None
+        if isinstance(of, Endpoint):
+            of = of.view
+        if isinstance(of, View):
+            self._members = of.members
+        else:
+            self._members = view_of("optimal", of).members  # checks the names
+        self._count = len(self._members)
+        self._identity, self._route_at = b"none yet", 0
+        if isinstance(of, View):
+            self._adopt(of)
 
     @property
     def members(self) -> tuple[str, ...]:
         """The names, by number."""
-        return self._now.wire.names
-
-    def add(self, process: str) -> None:
-        """Append a member; add and remove members in the same order everywhere."""
-        names = self.members
-        if as_name("member", process) in names:
-            msg = f"process {process!r} is already a member of this Codec"
-            raise UsageError(msg)
-        if len(names) >= MEMBERS_MAX:
-            msg = f"a Codec has at most {MEMBERS_MAX} members"
-            raise UsageError(msg)
-        self._change((*names, process))
-
-    def remove(self, process: str) -> None:
-        """Drop a member, and number those behind it anew; do so in the same order everywhere.
-
-        Packets that were encoded before are still decoded. Call this when no endpoint's packets
-        name the process any more: ``Endpoint.departed`` no longer lists it.
-        """
-        names = self.members
-        if process not in names:
-            msg = f"process {process!r} is not a member of this Codec ({', '.join(names)})"
-            raise UsageError(msg)
-        if len(names) == 1:
-            msg = f"process {process!r} is the last member of this Codec; it cannot be removed"
-            raise UsageError(msg)
-        self._change(tuple(name for name in names if name != process))
-
-    def _change(self, names: tuple[str, ...]) -> None:
-        self._now = quick_of(names)
-        identity = self._now.wire.identity
-        if self._known.pop(identity, None) is not None and identity in self._prefixes:
-            self._prefixes.remove(identity)
-        self._known[identity] = self._now
-        while len(self._known) - len(self._prefixes) > ROSTERS_MAX:
-            del self._known[next(key for key in self._known if key not in self._prefixes)]
+        return self._members
 
     def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - api
         """Return a packet as bytes; without its payload it fits into another system's header."""
-        if type(packet) is not Packet and not isinstance(packet, Packet):
+        if type(packet) is not Packet:
             msg = f"cannot encode {type(packet).__name__}; expected a Packet"
             raise UsageError(msg)
-        content = packet.payload
-        if not isinstance(content, bytes):
-            msg = f"payload is {type(content).__name__}; expected bytes"
-            raise UsageError(msg)
-        carried = content if payload else b""
-        try:
-            data = self._now.head(packet, carried) or self._head(packet, self._now) + carried
-        except (AttributeError, TypeError, ValueError) as error:
-            raise _not_encodable(packet) from error
-        if len(data) > CONTROL_BYTES_MAX or not payload:
-            self._check_size(len(data) - len(carried), len(content))
-        return data
-
-    def _check_size(self, head: int, payload: int) -> None:
-        if head > HEAD_BYTES_MAX + CONTROL_BYTES_MAX:
-            msg = (
-                f"packet takes {head} bytes besides its payload; at most {CONTROL_BYTES_MAX} "
-                "bytes of control can be encoded"
-            )
-            raise UsageError(msg)
-        if head + payload > PACKET_BYTES_MAX:
-            msg = (
-                f"packet takes {head} bytes and a payload of {payload}; at most "
-                f"{PACKET_BYTES_MAX} together can be encoded"
-            )
-            raise UsageError(msg)
+        message = packet.content
+        if message.view is not self._view:
+            self._check_view(message.view)
+        flags, body = message.body or self._body(message)
+        source = packet.source_no
+        if source != message.sender:
+            flags |= RELAYED
+            body = varint(message.sender) + body
+        route = self._routes[source][packet.dest_no]
+        own = self._wire.put_own(packet)
+        rest = message.payload if payload else b""
+        return b"".join((HEAD[flags], route, varint(packet.n), body, own, rest))
 
     def decode(self, data: bytes) -> Packet:
         """Return the packet that ``data`` encodes; raise PeerError for anything else."""
         if type(data) is not bytes:
             data = _as_bytes(data)
-        if len(data) <= PACKET_BYTES_MAX:
-            known = self._known.get(data[1 : 2 + DIGEST_BYTES])
-            if known is None:  # more than 127 members: their number takes more bytes
-                known = self._known.get(data[1 : 3 + DIGEST_BYTES])
-            if known is not None and data[0] == MARK:
-                packet = known.packet(data)
-                if packet is not None:
-                    return packet
-                packet = read_packet(data, known.wire)
-                if packet is not None and not has_stamps(packet.protocol):
-                    return packet
-        return self._decode(data)
+        try:
+            if data[1 : self._route_at] != self._identity or data[0] >> 4 != VERSION:
+                self._check_identity(data)
+            return self._packet(data)
+        except (IndexError, ValueError, OverflowError) as error:
+            msg = f"a packet of {len(data)} bytes ends too early or is malformed; drop it"
+            raise PeerError(msg) from error
+        except PeerError as error:
+            if type(error) is not PeerError or str(error).endswith("it"):
+                raise
+            msg = f"a packet of {len(data)} bytes {error}; drop it"
+            raise PeerError(msg) from None
 
     def route(self, data: bytes) -> tuple[str, str, int]:
         """Return the source, the destination and the number of a packet, and read no further.
@@ -153,139 +102,228 @@ class Codec:
         It costs a fraction of :meth:`decode`, which may still refuse the rest.
         """
         data = _as_bytes(data)
-        known = self._known.get(data[1 : 2 + DIGEST_BYTES])
-        known = known or self._known.get(data[1 : 3 + DIGEST_BYTES])
-        if known is not None and data[0] == MARK:
-            found = read_route(data, known.wire)
-            if found is not None:
-                return found
-        packet = self.decode(data)
-        return packet.source, packet.dest, packet.n
-
-    def _decode(self, data: bytes) -> Packet:
-        """Decode any packet, by names."""
-        reader = Reader(data[: HEAD_BYTES_MAX + CONTROL_BYTES_MAX], len(data))
-        if len(data) > PACKET_BYTES_MAX:
-            reader.fail(f"is longer than the {PACKET_BYTES_MAX} that a packet may have")
-        check_mark(reader, PACKET_MARK, "packet")
-        quick = self._quick_of(reader)
-        stamped = quick.packet(data)  # its members were not known to decode()
-        if stamped is not None:
-            return stamped
+        if not data or data[1 : self._route_at] != self._identity:
+            return _route_of(self.decode(data))
         try:
-            packet = get_packet(reader, Scope(quick.wire))
-            head = quick.head(packet) or self._head(packet, quick)
-        except UsageError as error:
-            reader.fail(f"holds something that no Codec encodes ({error})")
-        if head != reader.data[: reader.position]:
-            reader.fail("is not in canonical form up to here")
-        packet.payload = data[reader.position :]
-        return packet
+            source, dest, n, _ = self._route(data)
+        except (IndexError, PeerError):
+            return _route_of(self.decode(data))
+        return self._members[source], self._members[dest], n
 
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
-        if not isinstance(packet, Packet):
+        if type(packet) is not Packet:
             msg = f"cannot measure {type(packet).__name__}; expected a Packet"
             raise UsageError(msg)
-        try:
-            length = self._now.control_bytes(packet)
-            if length is not None:
-                return length
-            out = bytearray()
-            put_control(out, packet.control, _scope(packet, self._now.wire))
-        except (AttributeError, TypeError, ValueError) as error:
-            raise _not_encodable(packet) from error
-        return len(out)
+        if packet.content.view is not self._view:
+            self._check_view(packet.content.view)
+        return len(self._wire.put(packet.content)) + len(self._wire.put_own(packet))
 
     def snapshot(self, endpoint: Endpoint) -> bytes:
         """Return the whole state of an endpoint as bytes."""
         if not isinstance(endpoint, Endpoint):
             msg = f"cannot take a snapshot of {type(endpoint).__name__}; expected an Endpoint"
             raise UsageError(msg)
-        return make_snapshot(endpoint, self._now.wire)
+        self._check_view(endpoint.view)
+        return put_snapshot(endpoint, self.encode)
 
     def restore(self, data: bytes, *, resumed: bool = False) -> Endpoint:
         """Return an endpoint that continues where the one given to :meth:`snapshot` stopped.
 
         With ``resumed=True`` you vouch that nothing was sent since the snapshot was taken; the
-        endpoint then goes on as if it had never stopped. Otherwise it begins a new incarnation, and
-        the others take what they have not received of the previous one for lost.
+        endpoint then goes on as if it had never stopped. Otherwise it can only deliver: what it
+        would send could reuse numbers, so sending needs a new view.
         """
-        data = _as_bytes(data)
-        endpoint = get_snapshot(Reader(data, len(data)), self._roster_of)
-        if not as_flag("resumed", resumed):
-            endpoint.restart()
-        return endpoint
-
-    def _head(self, packet: Packet, quick: Quick) -> bytes:
-        out = bytearray()
-        put_packet(out, packet, _scope(packet, quick.wire))
-        return bytes(out)
-
-    def _roster_of(self, reader: Reader) -> WireRoster:
-        return self._quick_of(reader).wire
-
-    def _quick_of(self, reader: Reader) -> Quick:
-        """Read which members the sender assumed; before a join it knew fewer than we do."""
-        start = reader.position
-        count = reader.varint()
-        digest = reader.take(DIGEST_BYTES)
-        known = self._known.get(reader.data[start : reader.position])
-        if known is not None:
-            return known
-        roster = self._now.wire.roster
-        if not 0 < count <= len(roster) or roster.digests[count - 1] != digest:
-            raise self._stranger(count, digest)
-        return self._prefix(roster.names[:count])
-
-    def _prefix(self, names: tuple[str, ...]) -> Quick:
-        """Remember a beginning of our roster, and forget the oldest ones if these are too many."""
-        known = Quick(WireRoster(names, Roster(names)))  # not kept elsewhere
-        self._known[known.wire.identity] = known
-        self._prefixes.append(known.wire.identity)
-        cells = sum(len(self._known[identity].wire) ** 2 for identity in self._prefixes)
-        while cells > PREFIX_CELLS_MAX and len(self._prefixes) > 1:
-            cells -= len(self._known.pop(self._prefixes.pop(0)).wire) ** 2
-        return known
-
-    def _stranger(self, count: int, digest: bytes) -> PeerError:
-        names = self.members
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        msg = (
-            f"encoded data assumes {count} members, this Codec has {len(names)} ({shown}); their "
-            f"digests are {digest.hex()} and {self._now.wire.roster.digest.hex()}; "
+        if not isinstance(resumed, bool):
+            msg = f"resumed={shown(resumed)} is neither True nor False"
+            raise UsageError(msg)
+        return get_snapshot(
+            _as_bytes(data), self._members, self._view, _decoder_of, resumed=resumed
         )
-        if count > len(names):
-            msg += "if a process is joining, offer the data again after add()"
-            return UnknownProcessError(msg, members=names)
-        return PeerError(msg + "list, add and remove the same members in the same order everywhere")
+
+    # Views.
+
+    def _adopt(self, view: View) -> None:
+        self._view = view
+        self._wire: Wire = view.forms  # type: ignore[assignment] # the registry put it there
+        self._identity = varint(view.number) + view.digest
+        self._route_at = 1 + len(self._identity)
+        self._is_paired = view.n <= PAIR_MAX
+        self._set_bytes = view.n + 7 >> 3
+        self._relays = rules_of(view.protocol).of(view).RELAYS
+        self._routes = [_Routes(self._identity, source, view.n) for source in range(view.n)]
+
+    def _check_view(self, view: View) -> None:
+        """Refuse what is of another view than this Codec's."""
+        if self._view is None and view.members == self._members:
+            self._adopt(view)
+        elif self._view is None or view.digest != self._view.digest:
+            msg = f"this Codec is of {self._view or self._members}, not of {view}; make one for it"
+            raise UsageError(msg)
+
+    def _check_identity(self, data: bytes) -> None:
+        """Refuse a packet of another view."""
+        if data[0] >> 4 != VERSION:
+            msg = (
+                f"a packet of version {data[0] >> 4}, not {VERSION}: its sender runs another "
+                "release of antecede; run the same everywhere, or drop it"
+            )
+            raise PeerError(msg)
+        number, at = read_count(data, 1)
+        digest = data[at : at + DIGEST_BYTES]
+        if self._view is None:
+            for name in PROTOCOLS:
+                try:
+                    view = view_of(name, self._members, number=number)
+                except UsageError:  # an option has no default for these members
+                    continue
+                if view.digest == digest:
+                    self._adopt(view)
+                    return
+            msg = (
+                "a packet of a view that this Codec does not know: make it from the endpoint that "
+                "it is for, or drop it"
+            )
+            raise PeerError(msg)
+        what = "a packet"
+        raise other_number(what, number, self._view)
+
+    # Packets.
+
+    def _route(self, data: bytes) -> tuple[int, int, int, int]:
+        """Return source, destination and number of a packet, and the place behind them."""
+        at = self._route_at
+        if self._is_paired:
+            source, dest = data[at] >> 4, data[at] & 15
+            at += 1
+        else:
+            source, at = read_varint(data, at)
+            dest, at = read_varint(data, at)
+        n, at = data[at], at + 1
+        if not 0 < n < 0x80:
+            n, at = read_count(data, at - 1, 1)
+        if source >= self._count or dest >= self._count or source == dest:
+            msg = f"goes from member {source} to member {dest}, of {self._count}"
+            raise PeerError(msg)
+        return source, dest, n, at
+
+    def _packet(self, data: bytes) -> Packet:
+        wire, flags, at = self._wire, data[0] & 15, self._route_at
+        source, dest, n = data[at] >> 4, data[at] & 15, data[at + 1]
+        count = self._count
+        if self._is_paired and 0 < n < 0x80 and source < count and dest < count and source != dest:
+            at += 2
+        else:
+            source, dest, n, at = self._route(data)
+        sender = source
+        if flags >= RELAYED:
+            sender, at = self._get_sender(data, at, source)
+        seq, dests = 0, 0
+        if not flags & CONTROL:
+            seq, at = data[at], at + 1
+            if not 0 < seq < 0x80:
+                seq, at = read_count(data, at - 1, 1)
+            dests = 1 << dest
+            if flags or self._relays:
+                dests, at = self._get_dests(data, at, flags & 3, sender)
+                if not dests >> dest & 1 and not self._relays:
+                    msg = f"is for member {dest}, but its message is not"
+                    raise PeerError(msg)
+        elif flags & 3:
+            msg = "has flags that contradict each other"
+            raise PeerError(msg)
+        message = new_message(self._wire.view, sender, seq, dests, b"", None)
+        message.control, at = wire.get(data, at, message)
+        packet = new_packet(message, source, dest, n, None)
+        packet.own, at = wire.get_own(data, at, packet)
+        size = len(data) - at
+        if not 0 <= size <= (PAYLOAD_MAX if seq else 0):
+            msg = "ends too early, or has a payload that is not allowed"
+            raise PeerError(msg)
+        message.payload = data[at:]
+        return packet
+
+    def _get_sender(self, data: bytes, at: int, source: int) -> tuple[int, int]:
+        sender, at = read_varint(data, at)
+        if sender >= self._count or sender == source or not self._relays:
+            msg = "brings a message of another process, which its protocol does not"
+            raise PeerError(msg)
+        return sender, at
+
+    def _body(self, message: Message) -> tuple[int, bytes]:
+        """Return flags, and what all copies share behind the packet's number."""
+        control = self._wire.put(message)
+        if not message.seq:
+            made = CONTROL, control
+        else:
+            form, dests = self._put_dests(message.dests, message.sender)
+            made = form, b"".join((varint(message.seq), dests, control))
+        message.body = made
+        return made
+
+    def _put_dests(self, mask: int, sender: int) -> tuple[int, bytes]:
+        view = self._view
+        assert view is not None
+        if not mask & mask - 1 and not self._relays:
+            return ALONE, b""
+        if mask == view.everyone ^ 1 << sender:
+            return OTHERS, b""
+        if mask.bit_count() + 1 < self._set_bytes:
+            numbers = view.list(mask)
+            return LIST, b"".join(map(varint, (len(numbers), *numbers)))
+        return BITS, mask.to_bytes(self._set_bytes, "little")
+
+    def _get_dests(self, data: bytes, at: int, form: int, sender: int) -> tuple[int, int]:
+        view = self._view
+        assert view is not None
+        if form == OTHERS:
+            mask, end = view.everyone ^ 1 << sender, at
+        elif form == BITS:
+            end = at + self._set_bytes
+            mask = int.from_bytes(data[at:end], "little")
+        elif form == LIST:
+            mask, (count, end) = 0, read_varint(data, at)
+            if count > self._set_bytes:
+                count = 0
+            for _ in range(count):
+                number, end = read_varint(data, end)
+                mask |= 1 << min(number, view.n)
+        else:
+            mask, end = 0, at
+        if not mask or mask >> view.n or self._put_dests(mask, sender) != (form, data[at:end]):
+            msg = "has destinations that are not members, or in a form that is not the shortest"
+            raise PeerError(msg)
+        return mask, end
+
+
+class _Routes(dict[int, bytes]):
+    """The beginning of packets from one member, by destination; made when asked for."""
+
+    def __init__(self, identity: bytes, source: int, n: int) -> None:
+        super().__init__()
+        self._identity = identity
+        self._source = source
+        self._n = n
+
+    def __missing__(self, dest: int) -> bytes:
+        source = self._source
+        pair = BYTE[source << 4 | dest] if self._n <= PAIR_MAX else varint(source) + varint(dest)
+        self[dest] = made = self._identity + pair
+        return made
+
+
+def _decoder_of(view: View) -> Callable[[bytes], Packet]:
+    return Codec(view).decode
+
+
+def _route_of(packet: Packet) -> tuple[str, str, int]:
+    return packet.source, packet.dest, packet.n
 
 
 def _as_bytes(data: object) -> bytes:
-    if type(data) is bytes:
+    if isinstance(data, bytes):
         return data
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        msg = f"cannot decode {type(data).__name__}; expected bytes"
-        raise UsageError(msg)
-    return bytes(data)
-
-
-def _not_encodable(packet: Packet) -> UsageError:
-    """Return the error for a packet that was made by hand, of parts that no packet has."""
-    parts = (
-        ("source", packet.source),
-        ("dest", packet.dest),
-        ("message", packet.message),
-        ("dests", packet.dests),
-        ("protocol", packet.protocol),
-    )
-    return UsageError(
-        f"packet has {', '.join(f'{name} {shown(part)}' for name, part in parts)}; expected names, "
-        "a MessageId (or None), a tuple of names and a protocol's name: encode packets as "
-        "endpoints return them"
-    )
-
-
-def _scope(packet: Packet, roster: WireRoster) -> Scope:
-    info = PROTOCOLS.get(packet.protocol)
-    return Scope(roster, is_strict=info is not None and info.names_only)
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(data)
+    msg = f"got {type(data).__name__}; expected bytes"
+    raise UsageError(msg)

@@ -14,7 +14,6 @@ from typing import Any
 
 from antecede.inbox.causes import STATES, Causes, Entry
 from antecede.inbox.records import (
-    Came,
     Handled,
     Kept,
     Outgoing,
@@ -42,19 +41,10 @@ class MemoryStore:
         self._numbers = 0
         self._relay = threading.Lock()
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
-        key, keys, needs, _, body, now, sent, is_old, is_shadow = came
         with self._lock:
-            causes = self._causes
-            causes.shadow = is_shadow
-            entry = causes.offer(key, keys, now, sent, needs)
-            if entry is None:
-                return "duplicate"
-            entry.body = body
-            if is_old and entry.lacks and not is_shadow:
-                causes.outdate_one(entry)
-            return STATES[entry.state]
+            return STATES[entry.state] if self._causes.add(entry) else "duplicate"
 
     def begin(self, left: set[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""
@@ -63,31 +53,30 @@ class MemoryStore:
         with self._lock:
             return self._causes.take(left) if only is None else self._causes.take_one(only)
 
-    def execute(self, taken: Any, statement: str, values: Sequence[Any]) -> Any:
+    def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement on the private database; one handler at a time, from here on."""
-        if not taken.is_writing:
+        tables = taken.link
+        if tables is None:
             self._user.acquire()
-            taken.is_writing = True
             if self._tables is None:
                 self._tables = sqlite3.connect(
                     ":memory:", isolation_level=None, check_same_thread=False
                 )
-            self._tables.execute("BEGIN")
-        assert self._tables is not None
-        return self._tables.execute(statement, values)
+            tables = taken.link = self._tables
+            tables.execute("BEGIN")
+        return tables.execute(statement, values)
 
-    def _end(self, taken: Any, word: str) -> None:
-        if taken.is_writing:
-            assert self._tables is not None
+    def _end(self, taken: Entry, word: str) -> None:
+        if taken.link is not None:
             try:
-                self._tables.execute(word)
+                taken.link.execute(word)
             finally:
-                taken.is_writing = False
+                taken.link = None
                 self._user.release()
 
-    def finish(self, taken: Any, sends: Sequence[Outgoing], now: float) -> None:
+    def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
         """Note that a message is done, and what it sends."""
-        if taken.is_writing:
+        if taken.link is not None:
             self._end(taken, "COMMIT")
         with self._lock:
             self._causes.done(taken.key, now)
@@ -98,29 +87,28 @@ class MemoryStore:
                 self._outbox[number] = out
                 self._sent.append(Outgoing(one.key, one.causes, None, one.time, number))
 
-    def abandon(self, taken: Any) -> None:
+    def abandon(self, taken: Entry) -> None:
         """Roll back; the message is ready again."""
         self._end(taken, "ROLLBACK")
         with self._lock:
-            self._causes.put_back(taken)
+            self._causes.put_back(taken.key)
 
-    def fail(self, taken: Any, error: str, tries: int | None) -> bool:
+    def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
         """Roll back, count the failure; park after so many tries."""
         self.abandon(taken)
-        entry = taken
         with self._lock:
-            entry.failures += 1
-            if tries is not None and entry.failures >= tries:
-                self._causes.park(entry.key, f"failed {entry.failures} times; the last: {error}")
+            taken.failures += 1
+            if tries is not None and taken.failures >= tries:
+                self._causes.park(taken.key, f"failed {taken.failures} times; the last: {error}")
                 return True
         return False
 
-    def causes_of(self, taken: Any, key: str) -> tuple[str, ...]:
+    def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
         with self._lock:
             past = self._causes.past.get(key)
         if past is not None:
-            return past.causes
+            return past[0]
         return next((out.causes for out in reversed(self._sent) if out.key == key), ())
 
     @contextlib.contextmanager
@@ -203,8 +191,8 @@ class MemoryStore:
                 waiting=len(causes.waiting), ready=len(causes.entries) - len(causes.waiting)
                 - len(causes.parked), parked=len(causes.parked), done=len(causes.past),
                 outbox=len(self._outbox),
-                released=sum(bool(past.unmet) for past in causes.past.values()),
-                early=sum(past.early for past in causes.past.values())
+                released=sum(bool(unmet) for _, _, unmet, _ in causes.past.values()),
+                early=sum(early for _, _, _, early in causes.past.values())
                 + sum(entry.early for entry in causes.entries.values()),
                 early_unresolved=len(causes.early) + len(early),
                 early_seconds_mean=sum(waits) / len(waits) if waits else None,
@@ -229,8 +217,8 @@ class MemoryStore:
         """Return what is done, in the order of handling."""
         with self._lock:
             found = list(self._causes.past.items())
-        for key, past in found:
-            yield Handled(key, past.causes, past.at, past.unmet)
+        for key, (causes, at, unmet, _) in found:
+            yield Handled(key, causes, at, unmet)
 
     def sent(self) -> Iterator[Outgoing]:
         """Return what was sent, in order, without bodies."""

@@ -17,16 +17,17 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
 
 from antecede.errors import StoreError, UsageError
-from antecede.inbox.records import Came, Taken
-from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, Row, refuse_other, row_of
+from antecede.inbox.causes import Entry
+from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, entry_of, refuse_other
 
+T = TypeVar("T")
 #: PostgreSQL's names have at most 63 bytes.
 NAME_BYTES_MAX: Final = 50
 OPTIONS: Final[dict[str, Any]] = {
@@ -310,6 +311,10 @@ class Postgres:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if isinstance(error, psycopg.errors.DiskFull):
             advice = "make room, then offer again"
+        elif isinstance(error, psycopg.errors.OutOfMemory):  # a lock for each cause that lacks
+            advice = "name fewer causes, or raise max_locks_per_transaction of the server"
+        elif isinstance(error, psycopg.errors.LockNotAvailable):
+            advice = "the message is being handled; try again when that is done"
         elif isinstance(error, psycopg.OperationalError):
             advice = "what was committed is safe; try again when the server answers"
         else:
@@ -344,28 +349,31 @@ class Postgres:
             with self._lock:
                 self._free.append(link)
 
-    def _open(self, doing: str, *words: Any) -> tuple[PostgresLink, psycopg.Cursor[Any]]:
-        """Begin a transaction with a statement; on another connection if the first is dead."""
+    def _try(self, doing: str, work: Callable[[PostgresLink], T]) -> tuple[PostgresLink, T]:
+        """Do something on a connection; again on a new one if the first turns out to be dead."""
         for is_new in (False, True):
             link = None
             try:
                 link = self._acquire(is_new=is_new)
-                with link.connection.pipeline():
-                    link.connection.execute("BEGIN")
-                    cursor = link.run(*words)
-            except psycopg.OperationalError as error:
+                return link, work(link)
+            except BaseException as error:
                 self.undo(link)
-                if is_new or link is None:
+                if isinstance(error, psycopg.OperationalError) and link is not None and not is_new:
+                    continue
+                if isinstance(error, psycopg.Error):
                     raise self._problem(doing, error) from error
-            except psycopg.Error as error:
-                self.undo(link)
-                raise self._problem(doing, error) from error
-            except BaseException:
-                self.undo(link)
                 raise
-            else:
-                return link, cursor
         raise AssertionError
+
+    def _open(self, doing: str, *words: Any) -> tuple[PostgresLink, psycopg.Cursor[Any]]:
+        """Begin a transaction with a statement."""
+
+        def begin(link: PostgresLink) -> psycopg.Cursor[Any]:
+            with link.connection.pipeline():
+                link.connection.execute("BEGIN")
+                return link.run(*words)
+
+        return self._try(doing, begin)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[PostgresLink]:
@@ -390,28 +398,16 @@ class Postgres:
         finally:
             self.undo(link)
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
-        key, causes, needs, form, body, now, sent, is_old, is_shadow = came
-        values = (key, "\n".join(causes), needs, form, body, now, sent, is_old, is_shadow)
-        for is_new in (False, True):
-            link = None
-            try:
-                link = self._acquire(is_new=is_new)
-                row = link.run(OFFER, values).fetchone()
-                self._return(link)
-                return str(row[0]) if row is not None else ""
-            except psycopg.OperationalError as error:
-                # Offering again is harmless: if the first came through, this is a duplicate of it.
-                self.undo(link)
-                if is_new or link is None:
-                    raise self._problem(WRITE, error) from error
-            except psycopg.Error as error:
-                self.undo(link)
-                raise self._problem(WRITE, error) from error
-        raise AssertionError
+        values = (entry.key, "\n".join(entry.causes), list(entry.needs), entry.form, entry.body,
+                  entry.came, entry.sent, entry.is_old, entry.is_shadow)  # fmt: skip
+        # Offering again is harmless: if the first came through, this is a duplicate of it.
+        link, row = self._try(WRITE, lambda link: link.run(OFFER, values).fetchone())
+        self._return(link)
+        return str(row[0]) if row is not None else ""
 
-    def take(self, left: set[str], only: str | None) -> Row | None:
+    def take(self, left: set[str], only: str | None) -> Entry | None:
         """Begin a transaction with a ready message that no one else has, the first that came."""
         words: tuple[Any, ...] = (TAKE_OTHERS, (list(left),)) if left else (TAKE,)
         if only is not None:
@@ -421,12 +417,12 @@ class Postgres:
         if row is None:
             self.undo(link)
             return None
-        return row_of(row, link)
+        return entry_of(row, link)
 
     def settle(self, link: Link) -> None:
         """Do nothing: everything is written at once."""
 
-    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+    def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, PostgresLink)
         try:
@@ -443,7 +439,7 @@ class Postgres:
             raise
         self._return(link)
 
-    def _refuse_transaction(self, link: PostgresLink, taken: Taken) -> None:
+    def _refuse_transaction(self, link: PostgresLink, taken: Entry) -> None:
         """Say why a transaction cannot be committed: the handler hid an error, or ended it."""
         if link.connection.closed:
             msg = f"cannot write to the inbox at {self._place}: the connection is lost; try again"
@@ -474,7 +470,8 @@ class Postgres:
             link.connection.close()
 
     def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
-        """Keep others from changing messages until the transaction ends."""
+        """Keep others from changing messages until the transaction ends; wait a minute at most."""
+        link.run("SET LOCAL lock_timeout = '60s'")
         link.run(
             "SELECT n FROM antecede_messages WHERE n = ANY(?) ORDER BY n FOR UPDATE",
             (sorted(numbers),),

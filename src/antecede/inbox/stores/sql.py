@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from antecede.errors import StoreError, UsageError
@@ -22,18 +21,17 @@ from antecede.inbox.causes import (
     READY,
     STATES,
     WAITING,
+    Entry,
     cycle_reason,
     joined,
     not_held,
 )
 from antecede.inbox.records import (
-    Came,
     Handled,
     Kept,
     Outgoing,
     Parked,
     Report,
-    Taken,
     Upkeep,
     Waiting,
     pack,
@@ -67,13 +65,13 @@ class Database(Protocol):
     def reading(self) -> contextlib.AbstractContextManager[Link]:
         """See one state of the database inside."""
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
-    def take(self, left: set[str], only: str | None) -> Row | None:
+    def take(self, left: set[str], only: str | None) -> Entry | None:
         """Open a transaction, and take a ready message in it that no one else has."""
 
-    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+    def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
 
     def settle(self, link: Link) -> None:
@@ -98,29 +96,13 @@ class Database(Protocol):
 COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
 
 
-@dataclass(slots=True)
-class Row:
-    """A message that is handed over, and the connection on which its transaction is open."""
-
-    number: int
-    key: str
-    causes: tuple[str, ...]
-    form: int
-    body: Any
-    came: float
-    sent: float
-    unmet: tuple[str, ...]
-    late: bool
-    failures: int
-    link: Any
-
-
-def row_of(row: Any, link: Link) -> Row:
-    """Return what the COLUMNS of a message say."""
+def entry_of(row: Any, link: Link) -> Entry:
+    """Return what the COLUMNS of a message say; ``link`` has its transaction open."""
     number, key, causes, form, body, came, sent, unmet, late, failures = row
-    split = tuple(causes.split("\n")) if causes else ()
-    lacked = tuple(unmet.split("\n")) if unmet else ()
-    return Row(number, key, split, form, body, came, sent, lacked, bool(late), failures, link)
+    entry = Entry(key, _split(causes), came, sent, (), form, body)
+    entry.number, entry.link = number, link
+    entry.unmet, entry.late, entry.failures = _split(unmet), bool(late), failures
+    return entry
 
 
 class SqlStore:
@@ -171,28 +153,28 @@ class SqlStore:
 
     # What every message goes through.
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
-        return self._base.offer(came)
+        return self._base.offer(entry)
 
-    def begin(self, left: set[str], only: str | None = None) -> Taken | None:
+    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
         """Open a transaction with a ready message that nobody else has."""
         return self._base.take(left, only)
 
-    def execute(self, taken: Taken, statement: str, values: Sequence[Any]) -> Any:
+    def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement of the user in the transaction of a message; return its cursor."""
         return taken.link.execute(statement, values)
 
-    def finish(self, taken: Taken, sends: Sequence[Outgoing], now: float) -> None:
+    def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
         """Note that a message is done, keep what it sends, commit."""
         rows = [(one.key, "\n".join(one.causes), *pack(one.body), one.time) for one in sends]
         self._base.done(taken.link, taken, now, rows)
 
-    def abandon(self, taken: Taken) -> None:
+    def abandon(self, taken: Entry) -> None:
         """Roll back; the message is ready again."""
         self._base.undo(taken.link)
 
-    def fail(self, taken: Taken, error: str, tries: int | None) -> bool:
+    def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
         """Roll back, count the failure; park after so many tries."""
         self._base.undo(taken.link)
         count = taken.failures + 1
@@ -207,7 +189,7 @@ class SqlStore:
             return is_last
         return False
 
-    def causes_of(self, taken: Taken, key: str) -> tuple[str, ...]:
+    def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
         self._base.settle(taken.link)
         for table in ("antecede_messages", "antecede_outbox"):
@@ -500,35 +482,27 @@ class SqlStore:
 
     def handled(self) -> Iterator[Handled]:
         """Return what is done, in the order of handling."""
-        last = 0
-        while True:
-            with self._base.reading() as link:
-                rows = link.run(
-                    "SELECT handled, key, causes, done, unmet FROM antecede_messages "
-                    f"WHERE state = 3 AND handled > ? ORDER BY handled LIMIT {BATCH}",
-                    (last,),
-                ).fetchall()
-            for _, key, causes, at, unmet in rows:
-                yield Handled(key, _split(causes), at, _split(unmet))
-            if not rows:
-                return
-            last = rows[-1][0]
+        for _, key, causes, at, unmet in self._all(
+            "SELECT handled, key, causes, done, unmet FROM antecede_messages "
+            "WHERE state = 3 AND handled > ? ORDER BY handled"
+        ):
+            yield Handled(key, _split(causes), at, _split(unmet))
 
     def sent(self) -> Iterator[Outgoing]:
         """Return what was sent, in order, without bodies."""
-        last = 0
-        while True:
-            with self._base.reading() as link:
-                rows = link.run(
-                    "SELECT n, key, causes, made FROM antecede_outbox WHERE n > ? "
-                    f"ORDER BY n LIMIT {BATCH}",
-                    (last,),
-                ).fetchall()
-            for number, key, causes, made in rows:
-                yield Outgoing(key, _split(causes), None, made, number)
-            if not rows:
-                return
+        for number, key, causes, made in self._all(
+            "SELECT n, key, causes, made FROM antecede_outbox WHERE n > ? ORDER BY n"
+        ):
+            yield Outgoing(key, _split(causes), None, made, number)
+
+    def _all(self, query: str) -> Iterator[Any]:
+        """Return all rows, some at a time; the query goes on after a number, its first column."""
+        rows = [(0,)]
+        while rows:
             last = rows[-1][0]
+            with self._base.reading() as link:
+                rows = link.run(f"{query} LIMIT {BATCH}", (last,)).fetchall()
+            yield from rows
 
     def close(self) -> None:
         """Let go of everything."""

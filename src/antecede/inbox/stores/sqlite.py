@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from antecede.errors import StoreError, UsageError
-from antecede.inbox.causes import DONE, READY, STATES, WAITING
-from antecede.inbox.records import Came, Taken
+from antecede.inbox.causes import DONE, READY, STATES, WAITING, Entry
 from antecede.inbox.stores.sql import (
     COLUMNS,
     VERSION,
     Link,
-    Row,
+    entry_of,
     park_cycle,
     refuse_other,
-    row_of,
 )
 
 #: Seconds to wait for another writer.
@@ -123,7 +121,7 @@ class Sqlite:
         self._lock = threading.Lock()
         self._grouped: int | None = None
         #: In a group: a message that is ready, and not written before it is handled or left.
-        self._fresh: Came | None = None
+        self._fresh: Entry | None = None
         #: In a group: messages that are done, as rows that are written together.
         self._pending: dict[str, tuple[Any, ...]] = {}
         #: In a group: whether no other message is ready; whether any lacks a cause or was missed.
@@ -250,10 +248,10 @@ class Sqlite:
         if self._pending:
             rows, self._pending = self._pending, {}
             link.connection.executemany(INSERT_PENDING, rows.values())
-        came, self._fresh = self._fresh, None
+        fresh, self._fresh = self._fresh, None
         self._is_dry = False
-        if came is not None:
-            self._insert(link, came, [])
+        if fresh is not None:
+            self._insert(link, fresh, ())
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[SqliteLink]:
@@ -299,7 +297,7 @@ class Sqlite:
                     link.run("ROLLBACK")
                 self._readers.append(link)
 
-    def offer(self, came: Came) -> str:
+    def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
         link = self._acquire()
         is_alone = self._grouped is None
@@ -307,7 +305,7 @@ class Sqlite:
         try:
             if is_alone:
                 run("BEGIN IMMEDIATE")
-            state = self._offer(link, came)
+            state = self._offer(link, entry)
             if is_alone:
                 run("COMMIT")
         except BaseException as error:
@@ -320,50 +318,37 @@ class Sqlite:
             self._free()
         return state
 
-    def _offer(self, link: SqliteLink, came: Came) -> str:
+    def _offer(self, link: SqliteLink, entry: Entry) -> str:
         if self._grouped is not None:
             if self._fresh is not None:
                 self.settle(link)
-            if came.key in self._pending:
+            if entry.key in self._pending:
                 return "duplicate"
-            if not came.is_shadow and self._is_fresh(link, came):
-                self._fresh = came
+            if not entry.is_shadow and self._is_fresh(link, entry):
+                self._fresh = entry
                 return "ready"
             self.settle(link)
-        needs = came.needs
-        return self._insert(link, came, self._lacking(link, came) if needs else needs)
+        needs = entry.needs
+        return self._insert(link, entry, self._lacking(link, entry) if needs else needs)
 
-    def _is_fresh(self, link: SqliteLink, came: Came) -> bool:
+    def _is_fresh(self, link: SqliteLink, entry: Entry) -> bool:
         """Tell whether a message is new and ready, and may be written when it is handled."""
-        needs, pending = came.needs, self._pending
+        needs, pending = entry.needs, self._pending
         if self._has_missed:
             return False  # It may be late.
         if len(needs) == 1 and needs[0] not in pending:
-            return bool(link.run(FRESH, (came.key, needs[0])).fetchone() == (None, DONE))
+            return bool(link.run(FRESH, (entry.key, needs[0])).fetchone() == (None, DONE))
         if len(needs) > 1 and not pending.keys() >= set(needs):
             return False
-        return link.run(KNOWN, (came.key,)).fetchone() is None
+        return link.run(KNOWN, (entry.key,)).fetchone() is None
 
-    def _insert(self, link: SqliteLink, came: Came, lacks: list[str]) -> str:
-        key, causes, _, form, body, now, sent, _, is_shadow = came
+    def _insert(self, link: SqliteLink, entry: Entry, lacks: Sequence[str]) -> str:
+        key, is_shadow, count = entry.key, entry.is_shadow, len(lacks)
         state = WAITING if lacks and not is_shadow else READY
-        count = len(lacks)
         self._is_dry = self._is_dry and state != READY
-        cursor = link.run(
-            INSERT,
-            (
-                key,
-                "\n".join(causes),
-                state,
-                count,
-                now,
-                sent,
-                form,
-                body,
-                key,
-                is_shadow and count > 0,
-            ),
-        )
+        values = (key, "\n".join(entry.causes), state, count, entry.came, entry.sent, entry.form,
+                  entry.body, key, is_shadow and count > 0)  # fmt: skip
+        cursor = link.run(INSERT, values)
         if cursor.rowcount == 0:
             return "duplicate"
         if lacks:
@@ -377,14 +362,14 @@ class Sqlite:
                 return "parked"
         return STATES[state]
 
-    def _lacking(self, link: SqliteLink, came: Came) -> list[str]:
-        needs, is_old, is_shadow = came.needs, came.is_old, came.is_shadow
-        if len(needs) == 1:
-            query = "SELECT key, state, lacking FROM antecede_messages WHERE key = ?"
-        else:
-            marks = ", ".join("?" * len(needs))
-            query = f"SELECT key, state, lacking FROM antecede_messages WHERE key IN ({marks})"
-        here = {key: (state, lacking) for key, state, lacking in link.run(query, needs)}
+    def _lacking(self, link: SqliteLink, entry: Entry) -> list[str]:
+        needs, is_old, is_shadow = entry.needs, entry.is_old, entry.is_shadow
+        rows = link.run(
+            "SELECT key, state, lacking FROM antecede_messages "
+            "WHERE key IN (SELECT value FROM json_each(?))",
+            (json.dumps(needs),),
+        )
+        here = {key: (state, lacking) for key, state, lacking in rows}
         found = []
         for need in needs:
             state, lacking = here.get(need, (DONE if is_old else WAITING, 0))
@@ -392,7 +377,7 @@ class Sqlite:
                 found.append(need)
         return found
 
-    def take(self, left: set[str], only: str | None) -> Row | None:
+    def take(self, left: set[str], only: str | None) -> Entry | None:
         """Begin a transaction with the message that is ready and came first."""
         query, values = TAKE, cast("tuple[str, ...]", ())
         if only is not None:
@@ -403,13 +388,10 @@ class Sqlite:
         row = None
         try:
             if self._grouped is not None:
-                if (came := self._fresh) is not None and not values:
+                if (fresh := self._fresh) is not None and not values:
                     link.run("SAVEPOINT antecede")
-                    row = Row(
-                        -1, came.key, came.causes, came.form, came.body, came.now, came.sent,
-                        unmet=(), late=False, failures=0, link=link,
-                    )  # fmt: skip
-                    return row
+                    row, fresh.link = fresh, link
+                    return fresh
                 if self._fresh is not None:
                     self.settle(link)
                 if self._is_dry and not values:
@@ -429,9 +411,9 @@ class Sqlite:
         finally:
             if row is None:
                 self._free()
-        return None if row is None else row_of(row, link)
+        return None if row is None else entry_of(row, link)
 
-    def done(self, link: Link, taken: Taken, now: float, sends: Sequence[Any]) -> None:
+    def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, SqliteLink)
         try:
@@ -540,7 +522,7 @@ class Sqlite:
             link.connection.close()
 
 
-def _wake(link: SqliteLink, taken: Taken, now: float) -> None:
+def _wake(link: SqliteLink, taken: Entry, now: float) -> None:
     """Let go what waited only for a message; in shadow mode also what was handled early."""
     ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE key = ?", (taken.key,))
     queue = [] if lacking else [taken.key]  # In shadow mode, it would itself still wait.

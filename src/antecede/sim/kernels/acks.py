@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.core.messages import CLOCK_BYTES
+from antecede.endpoint.messages import CLOCK_BYTES
 from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, slot_of
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
 from antecede.sim.kernels.loop import longer, refilled

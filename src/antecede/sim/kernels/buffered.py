@@ -4,8 +4,9 @@ Each process has one output queue. The message at its head leaves when nothing i
 pipelined, when only acknowledgements of its own receiver are. Acknowledgements are added packets;
 the slot of one is the process that waits for it, or, if pipelined, the copy that it acknowledges.
 
-Pipelined buffers handle the packets of a channel in order. What comes early waits in the list of
-its (receiver, sender) pair until the packet before it is handled: `reached` counts those.
+Pipelined buffers handle the messages of a channel in order, and acknowledgements as they come.
+What comes early waits in the list of its (receiver, sender) pair until the packet before it is
+there: `reached` counts those.
 """
 
 from __future__ import annotations
@@ -138,8 +139,8 @@ def take_waiting(core: Core, pair: Int) -> Int:
 
 
 @helper
-def advance(core: Core, queues: Queues, pair: Int) -> None:
-    """Handle what waited for a packet: acknowledgements here, a copy when it is delivered."""
+def advance(core: Core, pair: Int) -> None:
+    """Handle what waited for a packet: count acknowledgements, and let a copy be delivered."""
     while True:
         row = take_waiting(core, pair)
         if row < 0:
@@ -149,32 +150,31 @@ def advance(core: Core, queues: Queues, pair: Int) -> None:
             make_ready(core.holding, core.reg, row)
             return
         core.holding.reached[at(pair)] += 1
-        acknowledge(core, queues, waiting.sender)
 
 
 @helper
 def after(core: Core, queues: Queues, delivered: Copy) -> None:
     """Handle what waited for the copy on its channel."""
     if queues.pipelined:
-        advance(core, queues, delivered.dest * core.n + delivered.sender)
+        advance(core, delivered.dest * core.n + delivered.sender)
 
 
 @helper
 def receive(core: Core, queues: Queues, event: Int) -> None:
-    """Take in an acknowledgement."""
+    """Take in an acknowledgement: it acts in any order, but has a place on its channel."""
     slot = slot_of(core.plan, event)
     if not queues.pipelined:
         acknowledge(core, queues, slot)
         return
     acknowledged = copy_at(core.plan, slot)
+    acknowledge(core, queues, acknowledged.sender)
     pair = acknowledged.sender * core.n + acknowledged.dest
     before = int64(queues.answer[at(slot)]) - 1
     if core.holding.reached[at(pair)] != before:
         hold(core.holding, pair, slot, before)
         return
     core.holding.reached[at(pair)] += 1
-    acknowledge(core, queues, acknowledged.sender)
-    advance(core, queues, pair)
+    advance(core, pair)
 
 
 class BufferedState(State):

@@ -3,7 +3,7 @@
 For every channel, the control that was sent last, with each sender's newest entry even if it is
 empty: what the next copy carries is the difference to that, or all of it where that is smaller.
 The copies of a channel are taken in in the order they were sent; one that comes early waits for its
-turn, and counts as having arrived when it has come.
+turn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from antecede.core.messages import ID_BYTES, PAIR_BYTES
+from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES
 from antecede.sim.kernels.bits import ones
 from antecede.sim.kernels.common import Copy, Core
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64

@@ -12,7 +12,6 @@ import numpy as np
 
 from antecede.sim.kernels.bits import lowest, ones
 from antecede.sim.kernels.common import (
-    ARRIVALS,
     FREE,
     NODES,
     ORDER,
@@ -385,11 +384,8 @@ def take_in(core: Core, own: LogKernel, copy: Copy) -> None:
     diffs.early[at(pair)] = copy.row
     row = take_turn(core, diffs, pair)
     while row >= 0:
-        if row != copy.row:
-            holding.arrival[at(row)] = reg[ARRIVALS]
-            reg[ARRIVALS] += 1
-            if is_ready(core, own, copy_at(core.plan, row)):
-                make_ready(holding, reg, row)
+        if row != copy.row and is_ready(core, own, copy_at(core.plan, row)):
+            make_ready(holding, reg, row)
         row = take_turn(core, diffs, pair)
 
 

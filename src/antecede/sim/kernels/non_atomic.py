@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES, PAIR_BYTES
+from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, PAIR_BYTES
 from antecede.sim.kernels.common import FREE, NODES, WIDEST, Copy, Core, hold, post_all
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.exact import (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antecede.core.messages import CLOCK_BYTES
+from antecede.endpoint.messages import CLOCK_BYTES
 from antecede.sim.kernels.acks import (
     Acks,
     Chains,

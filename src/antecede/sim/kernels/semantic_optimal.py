@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antecede.core.messages import ID_BYTES, PAIR_BYTES
+from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES
 from antecede.sim.kernels.bits import ones
 from antecede.sim.kernels.common import FREE, Copy, Core, hold, post_all
 from antecede.sim.kernels.compiling import Int, at, helper, int64

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from antecede.core.messages import CLOCK_BYTES, ID_BYTES
+from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES
 from antecede.sim.kernels.common import Copy, Core, Holding, post_all
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, Steps, wake_pair

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import LogError, UsageError
-from antecede.eventlog.content import content_of, title_of
-from antecede.eventlog.edges import multicasts, parse_edges
-from antecede.eventlog.lines import ours
-from antecede.eventlog.rule import left_out, require_columns
+from antecede.events.content import content_of, title_of
+from antecede.events.edges import multicasts, parse_edges
+from antecede.events.lines import ours
+from antecede.events.rule import left_out, require_columns
 from antecede.sim.workloads.assembly import MEAN_DELAY, assemble, offsets_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from antecede.eventlog import Rejected
-    from antecede.eventlog.edges import Multicast
+    from antecede.events import Rejected
+    from antecede.events.edges import Multicast
     from antecede.sim.delays import Delay
     from antecede.sim.schedule import Schedule
 
@@ -59,7 +59,7 @@ def replay_events(
     events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> Schedule:  # fmt: skip
-    """Make a schedule of the sends in an event log (the columns of `antecede.eventlog`).
+    """Make a schedule of the sends in an event log (the columns of `antecede.events`).
 
     If a process has no times, its events are `mean_gap` seconds apart. A single event without a
     finite time takes that of the event before it at its process. Rows are in order of time as far

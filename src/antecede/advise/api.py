@@ -1,0 +1,106 @@
+"""What each protocol would cost on a log's own traffic.
+
+The log's sends become a schedule: who sent what to whom, and after which delivery. Every protocol
+that supports the casts needed runs that schedule; one whose state would not fit in memory gets
+figures computed by its formula. Each run is audited. A protocol that guarantees less than causal
+order, breaks it, or leaves messages undelivered is not recommended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import antecede
+from antecede.advise.costs import (
+    Cost,
+    Status,
+    computed,
+    ranked,
+    table_of,
+    why_not_run,
+    why_too_large,
+)
+from antecede.advise.replays import pack_schedule, promised_faults, replay
+from antecede.advise.traffic import schedule_of
+from antecede.endpoint.info import ProtocolInfo
+from antecede.errors import UsageError
+from antecede.events.rule import require_columns
+from antecede.sim import Schedule
+from antecede.spark.tasks import run_specs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def advise(
+    events_or_schedule: DataFrame | pa.Table | Schedule,
+    *,
+    protocols: Sequence[str] | None = None,
+    delay: str | None = None,
+    seed: int = 0,
+) -> Any:  # noqa: ANN401  (a Spark frame for a Spark frame, else an Arrow table)
+    """Return one row per protocol: what it would have carried, delayed, held and kept.
+
+    A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such
+    as ``exponential:0.05``, to use instead of the delays in the log.
+    """
+    given = events_or_schedule
+    if isinstance(given, Schedule):
+        return table_of(costs_on(given, protocols))
+    if isinstance(given, pa.Table):
+        return table_of(costs_on(schedule_of(given, delay=delay, seed=seed), protocols))
+    require_columns(given.columns)
+    schedule = schedule_of(given.toArrow(), delay=delay, seed=seed)
+    spark = given.sparkSession
+    return spark.createDataFrame(table_of(costs_on(schedule, protocols, spark=spark)))
+
+
+def costs_on(
+    schedule: Schedule,
+    protocols: Sequence[str] | None = None,
+    *,
+    spark: SparkSession | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Cost]:
+    """Return each protocol's costs on a schedule, in the order of the advice table.
+
+    With ``spark``, protocols run as tasks; without, one after the other in this process, and
+    ``progress`` is called with the name of each.
+    """
+    names = list(antecede.PROTOCOLS) if protocols is None else protocols
+    for name in names:
+        if name not in antecede.PROTOCOLS:
+            known = ", ".join(sorted(antecede.PROTOCOLS))
+            msg = f"unknown protocol {name!r}; known: {known}"
+            raise UsageError(msg)
+    packed = pack_schedule(schedule)
+    found = {n: _without_running(antecede.PROTOCOLS[n], schedule) for n in dict.fromkeys(names)}
+    costs = [cost for cost in found.values() if cost is not None]
+    specs = [(name, packed) for name, cost in found.items() if cost is None]
+    if spark is not None:
+        return ranked(costs + run_specs(spark, replay, specs))
+    for spec in specs:
+        if progress is not None:
+            progress(spec[0])
+        costs.append(replay(spec))
+    return ranked(costs)
+
+
+def _without_running(info: ProtocolInfo, schedule: Schedule) -> Cost | None:
+    """Return the costs of a protocol that is not run, or None if it is to be run."""
+    if info.reconstruction:
+        note = "reconstructed from an abstract, so it is not advised"
+    elif schedule.cast not in info.casts:
+        note = f"supports {' and '.join(info.casts)}; the log has {schedule.cast}"
+    else:
+        why = why_not_run(info, schedule.n)
+        if why is not None:
+            return computed(info, schedule.n, why, promised_faults(info))
+        too_large = why_too_large(info, schedule.n)
+        if too_large is None:
+            return None
+        note = too_large
+    return Cost(protocol=info.name, status=Status.SKIPPED, note=note)

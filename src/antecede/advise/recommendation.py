@@ -1,0 +1,208 @@
+"""Choose a protocol by its costs, name the alternatives worth a mention, and give the reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from antecede.advise.costs import Cost, Status
+
+#: What a packet that a protocol adds costs besides its control.
+PACKET_BYTES = 40
+#: A protocol may add this much more delay than the quickest, as a share of the network's own delay;
+#: a slower one is worth a mention if it saves at least this share of the bytes.
+SLACK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a choice depends on besides the protocols' costs."""
+
+    delay_mean: float
+    """Seconds that the network itself takes, on average."""
+    copies_per_message: float = 1.0
+    """How many copies share the extra packets of a message."""
+
+    def total_bytes(self, cost: Cost) -> float:
+        """Return the bytes of a copy with its share of the packets that the protocol adds."""
+        packets = cost.extra_packets_per_message or 0.0
+        share = PACKET_BYTES * packets / max(self.copies_per_message, 1.0)
+        return (cost.bytes_per_copy or 0.0) + share
+
+    def leanest(self, costs: Sequence[Cost]) -> Cost:
+        """Return the cost with the fewest bytes in all; the least delay decides between equals."""
+        return min(costs, key=lambda c: (self.total_bytes(c), added_delay(c), c.protocol))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The protocol to recommend, and which other would be right under which other wish.
+
+    ``rivals`` counts those it was chosen from, itself included. ``leaner`` has clearly fewer bytes
+    but adds more delay, ``smaller`` keeps less state, ``second`` is the next best. Those of
+    ``partial`` had fewer bytes, but ran only on the beginning; those of ``carriers`` add less
+    delay, because their copies carry other messages.
+    """
+
+    best: Cost
+    rivals: int
+    leaner: Cost | None
+    smaller: Cost | None
+    second: Cost | None
+    partial: list[Cost]
+    carriers: list[Cost]
+
+
+def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
+    """Choose the fewest bytes among the protocols that add hardly more delay than they must."""
+    eligible = [cost for cost in costs if cost.is_eligible]
+    if not eligible:
+        return None
+    # A copy that carries other messages costs as much as their payloads, which no log records.
+    bare = [cost for cost in eligible if not cost.carries_messages] or eligible
+    limit = min(map(added_delay, bare)) + SLACK * max(traffic.delay_mean, 1e-9)
+    quick = [cost for cost in bare if added_delay(cost) <= limit]
+    # What ran only on the beginning may cost more later: it is mentioned, but not chosen.
+    rivals = [cost for cost in quick if not cost.is_partial] or quick
+    best = traffic.leanest(rivals)
+    size = traffic.total_bytes(best)
+    leanest = traffic.leanest(bare)
+    leaner = leanest if traffic.total_bytes(leanest) < (1 - SLACK) * size else None
+    others = [cost for cost in rivals if cost is not best]
+    return Choice(
+        best=best,
+        rivals=len(rivals),
+        leaner=leaner,
+        smaller=_smaller(quick, best),
+        second=traffic.leanest(others) if others else None,
+        partial=[
+            c for c in quick if c.is_partial and c is not leaner and traffic.total_bytes(c) < size
+        ],
+        carriers=[c for c in eligible if c.carries_messages and added_delay(c) < added_delay(best)],
+    )
+
+
+def _smaller(quick: Sequence[Cost], best: Cost) -> Cost | None:
+    """Return the protocol that keeps the least state, if that is less than the best one keeps."""
+    smallest = min(quick, key=_state)
+    return smallest if _state(smallest) < _state(best) else None
+
+
+def _state(cost: Cost) -> float:
+    return math.inf if cost.state_bytes_peak is None else cost.state_bytes_peak
+
+
+def added_delay(cost: Cost) -> float:
+    """Return the seconds that a protocol adds to a message, on average."""
+    return cost.added_delay_mean or 0.0
+
+
+#: With fewer messages than this, or than so many for each process, no protocol shows what it costs
+#: once every process has heard of the others.
+FEW_MESSAGES, FEW_EACH = 100, 10
+#: What to begin with then.
+FIRST = "optimal"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The protocol to use, why, and what would change that."""
+
+    protocol: str | None
+    reason: str
+    otherwise: str = ""
+
+
+def recommend(
+    costs: Sequence[Cost], traffic: Traffic, *, messages: str = "this traffic"
+) -> Recommendation:
+    """Choose a protocol and say why; ``messages`` names what they ran on."""
+    choice = choose(costs, traffic)
+    if choice is None:
+        reason = f"No protocol that ran on {messages} can be recommended: their remarks say why."
+        if not any(cost.status is Status.RUN for cost in costs):
+            reason = f"No protocol could be run on {messages}."
+        return Recommendation(None, reason)
+    otherwise = " ".join(_otherwise(choice, traffic))
+    return Recommendation(choice.best.protocol, _because(choice, traffic, messages), otherwise)
+
+
+def caveat(messages: int, processes: int) -> str:
+    """Say that a log is too short to choose by; empty if it is not."""
+    if messages >= max(FEW_MESSAGES, FEW_EACH * processes):
+        return ""
+    log = "One message is" if messages == 1 else f"{messages:,} messages are"
+    return (
+        f"{log} too few to choose a protocol by: what they cost grows until every process has "
+        "heard of the others, and another may then be the best. "
+        f"Begin with {FIRST}, or give a longer log."
+    )
+
+
+def for_now(advice: Recommendation) -> Recommendation:
+    """Return the advice on a log that is too short to choose by: what its caveat says."""
+    if advice.protocol == FIRST:
+        return advice
+    reason = f"{FIRST} is recommended until there is a longer log. So far: {advice.reason}"
+    return Recommendation(FIRST, reason, advice.otherwise)
+
+
+def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
+    best = choice.best
+    extent = "the beginning of " if best.is_partial else "all of "
+    ran = f"ran on {extent}{messages}"
+    start = f"{best.protocol} costs {_bytes(best, traffic)} a copy in total"
+    if choice.rivals == 1:
+        return (
+            f"{start}. No other protocol that keeps causal order and {ran} adds as little delay "
+            f"({_ms(best)} on average)."
+        )
+    return (
+        f"{start}, the least of the {choice.rivals} protocols that keep causal order, {ran} and "
+        f"add hardly more delay than causal order requires ({_ms(best)} on average)."
+    )
+
+
+def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
+    """Say which other choice would be right under which other wish."""
+    sentences = []
+    if (leaner := choice.leaner) is not None:
+        sentences.append(
+            f"If latency does not matter, {leaner.protocol} costs {_bytes(leaner, traffic)} a copy "
+            f"and adds {_ms(leaner)}{_extent(leaner)}."
+        )
+    if (smaller := choice.smaller) is not None:
+        sentences.append(
+            f"If memory is scarce, {smaller.protocol} keeps at most "
+            f"{smaller.state_bytes_peak:,.0f} bytes per process{_extent(smaller)}."
+        )
+    if (second := choice.second) is not None:
+        sentences.append(f"Next best is {second.protocol} with {_bytes(second, traffic)} a copy.")
+    sentences += [
+        f"{cost.protocol} cost {_bytes(cost, traffic)} a copy{_extent(cost)}; it may cost more "
+        "later."
+        for cost in choice.partial
+    ]
+    sentences += [
+        f"If nothing may wait, {cost.protocol} adds {_ms(cost)}{_extent(cost)}, but each copy "
+        f"contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
+        for cost in choice.carriers
+    ]
+    return sentences
+
+
+def _bytes(cost: Cost, traffic: Traffic) -> str:
+    """Return a copy's bytes in total, to three figures as in the table."""
+    size = traffic.total_bytes(cost)
+    return f"{size:,.0f} bytes" if size >= 1000 else f"{size:.3g} bytes"
+
+
+def _extent(cost: Cost) -> str:
+    return " on the beginning, which is all it ran on" if cost.is_partial else ""
+
+
+def _ms(cost: Cost) -> str:
+    """Return the delay that a protocol adds, to three figures."""
+    delay = 1000 * added_delay(cost)
+    return f"{delay:,.0f} ms" if delay >= 1000 else f"{delay:.3g} ms"

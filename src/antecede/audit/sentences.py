@@ -1,0 +1,47 @@
+"""Violations in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from antecede.events.tables import FIFO
+from antecede.report.numbers import seconds_in_words
+
+
+def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
+    """Return why a violation is one; ``row`` is a row of the violations table.
+
+    With ``beyond_messages``, order may come from clocks and relays: a process may know of a message
+    without having delivered it.
+    """
+    process, message, overtaker = row["process"], row["message"], row["overtaker"]
+    late = row["lateness"]
+    gap = "the very next event" if not late else f"{late} event{'s' * (late > 1)} in between"
+    if (seconds := row.get("lateness_seconds")) is not None:
+        gap += f", {seconds_in_words(seconds)} later"
+    head = (
+        f"{process} delivered {overtaker} (seq {row['overtaker_seq']}) before {message} "
+        f"(seq {row['seq']}; {gap}), although {row['sender']} sent {message} first"
+    )
+    return f"{head}: {_because(row, beyond_messages=beyond_messages)}."
+
+
+def _because(row: Mapping[str, Any], *, beyond_messages: bool) -> str:
+    """Return what led from the message to its overtaker, as far as the chain is known."""
+    message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()
+    if row["kind"] == FIFO:
+        return f"{row['sender']} sent {overtaker} after it"
+    if not chain:
+        return f"{row['overtaker_sender']} knew of it when it sent {overtaker}"
+    if len(chain) == 2:
+        had = "knew of" if beyond_messages else "had delivered"
+        return f"{row['overtaker_sender']} {had} {message} when it sent {overtaker}"
+    had = "knew of" if beyond_messages else "had sent or delivered"
+    steps = [
+        f"{later} was sent by a process that {had} {earlier}"
+        for earlier, later in pairwise(chain[:-1])
+    ]
+    last = f"{row['overtaker_sender']} {had} {chain[-2]} when it sent {overtaker}"
+    return ", and ".join([*steps, last])

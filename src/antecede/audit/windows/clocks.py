@@ -1,0 +1,326 @@
+"""The vectors of one window, with everything outside it symbolic.
+
+Fact (Charron-Bost's characterisation of clocks, applied to messages): let *m* be sent as the a-th
+event of *i*. Its delivery at *d* violates causal order if and only if a message delivered at *d*
+earlier has that event in the causal past of its send. So two vectors per process suffice: the
+causal past of its latest event, and the maximum over the messages delivered to it.
+
+In a vector, one ``int32`` per process *s* holds all that a window can know. If it is positive, that
+event of *s* in this window is in the past; ``0``, the state in which *s* entered the window is;
+``-r``, the r-th latest message of *s* that entered the window is; ``NOTHING``, none of these.
+Merging is ``max``. Incoming messages whose sender is unknown have a bit each, in words after the n
+integers.
+
+An edge (see ``edges``) makes the event it ends in follow the event it starts from. It changes the
+causal past like a message, but is never delivered: it is not judged and overtakes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.audit.windows.matching import ALONE, DELIVER, SEND, Matched
+
+NOTHING = np.int32(-(2**31))
+NEVER = np.int32(2**31 - 1)
+#: How many events of one process are taken at a turn, so that none runs far ahead.
+TURN = 256
+
+
+@dataclass
+class Run:
+    """The result of one sweep over a window."""
+
+    stalled: bool
+    place: Ints  # process -> the event it stopped at
+    late: Flags  # delivery i -> after an effect, both sent in this window
+    state: Vectors  # process -> vector at the window's end
+    delivered: Vectors  # process -> maximum of what was delivered in the window
+    kept: Vectors  # number in ``keep`` -> vector of that send
+    rises: Ints  # (delivery i, symbol): it first brought that symbol to its process
+    first: Ints  # query -> the first delivery that answers it, or -1
+
+
+@inline
+def _grown(array: Scalar, count: int) -> Scalar:
+    """Return ``array`` with room for one more row."""
+    if count < array.shape[0]:
+        return array
+    wider = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    wider[:count] = array[:count]
+    return wider
+
+
+@jit
+def _rises(
+    mine: Vectors, vector: Vectors, n: int, event: int, cross: Ints, found: Ints, count: int
+) -> tuple[Ints, int]:
+    """Record every outside symbol that ``vector`` adds to ``mine``."""
+    for s in range(n):
+        if vector[s] > mine[s] and mine[s] < 0:
+            found = _grown(found, count)
+            found[count, 0] = event
+            found[count, 1] = s if vector[s] >= 0 else n + cross[s, -vector[s]]
+            count += 1
+    for word in range(n, vector.size):
+        fresh = vector[word] & ~mine[word]
+        for bit in range(32):
+            if (fresh >> bit) & 1:
+                found = _grown(found, count)
+                found[count, 0] = event
+                found[count, 1] = n + 32 * (word - n) + bit
+                count += 1
+    return found, count
+
+
+@inline
+def _merge(into: Vectors, vector: Vectors, n: int) -> None:
+    for s in range(n):
+        into[s] = max(into[s], vector[s])
+    for word in range(n, vector.size):
+        into[word] |= vector[word]
+
+
+@inline
+def _is_rise(mine: Vectors, vector: Vectors, n: int) -> bool:
+    fresh = 0
+    for s in range(n):
+        fresh |= (vector[s] > mine[s]) & (mine[s] < 0)
+    for word in range(n, vector.size):
+        fresh |= (vector[word] & ~mine[word]) != 0
+    return fresh != 0
+
+
+@jit
+def _answer(
+    vector: Vectors, limit: Vectors, at: Ints, asked: Ints, process: int, event: int, first: Ints
+) -> None:
+    """Answer the queries (process, s, rank) that this delivery is the first to reach."""
+    for s in range(limit.size):
+        if vector[s] < limit[s]:
+            continue
+        q = at[s]
+        while q < first.size and asked[q, 0] == process and asked[q, 1] == s:
+            if asked[q, 2] > vector[s]:
+                break
+            first[q] = event
+            q += 1
+        at[s] = q
+        more = q < first.size and asked[q, 0] == process and asked[q, 1] == s
+        limit[s] = np.int32(asked[q, 2]) if more else NEVER
+
+
+@inline
+def _reaches(vector: Vectors, limit: Vectors) -> bool:
+    found = 0
+    for s in range(limit.size):
+        found |= vector[s] >= limit[s]
+    return found != 0
+
+
+@jit
+def _limits(n: int, asked: Ints) -> tuple[Vectors, Ints]:
+    """Return, per process and sender, the least rank asked for and the number of that query."""
+    limit, at = np.full((n, n), NEVER, np.int32), np.zeros((n, n), np.int64)
+    for q in range(asked.shape[0] - 1, -1, -1):
+        limit[asked[q, 0], asked[q, 1]] = asked[q, 2]
+        at[asked[q, 0], asked[q, 1]] = q
+    return limit, at
+
+
+@jit
+def _nothing(rows: int, n: int, width: int) -> Vectors:
+    """Return vectors with nothing in their past."""
+    vectors = np.full((rows, width), NOTHING, np.int32)
+    vectors[:, n:] = 0
+    return vectors
+
+
+@inline
+def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) -> None:
+    """Set the place of the b-th incoming message: a code if its sender is known, else its bit."""
+    if sender >= 0:
+        vector[sender] = code
+    else:
+        vector[n + b // 32] = bit
+
+
+@inline
+def _stored(
+    i: int, vector: Vectors, slot: Vectors, pool: Vectors, used: int, free: Vectors, spare: int
+) -> tuple[Any, int, int]:
+    """Store the vector of event ``i`` for those that wait for it; return (pool, used, spare)."""
+    if spare:
+        spare -= 1
+        slot[i] = free[spare, 0]
+    else:
+        pool = _grown(pool, used)
+        slot[i] = used
+        used += 1
+    pool[slot[i]] = vector
+    return pool, used, spare
+
+
+@jit
+def _is_ready(
+    i: int, kind: NDArray[np.int8], link: Ints, slot: Vectors, first: Ints, source: Ints
+) -> bool:
+    """Return whether all that event ``i`` follows is known."""
+    ready = kind[i] != DELIVER or link[i] < 0 or slot[link[i]] >= 0
+    for e in range(first[i], first[i + 1]):
+        ready &= source[e] < 0 or slot[source[e]] >= 0
+    return ready
+
+
+@jit
+def _follow(
+    state: Vectors,
+    n: int,
+    sources: Ints,
+    incoming: tuple[Ints, Ints, Ints],
+    shared: tuple[Vectors, Vectors, Vectors],
+    free: Vectors,
+    spare: int,
+) -> tuple[Any, int]:
+    """Merge what an event follows by edges into a vector; return (free, spare)."""
+    senders, codes, _ = incoming
+    slot, pool, left = shared
+    for source in sources:
+        b = -2 - source
+        if b < 0:
+            _merge(state, pool[slot[source]], n)
+            left[source] -= 1
+            if left[source] == 0:
+                free = _grown(free, spare)
+                free[spare, 0] = slot[source]
+                spare += 1
+        elif senders[b] >= 0:
+            state[senders[b]] = max(state[senders[b]], codes[b])
+        else:
+            state[n + b // 32] |= np.int32(1) << np.int32(b % 32)
+    return free, spare
+
+
+@jit
+def _start(n: int, width: int) -> tuple[Vectors, Vectors, Vectors]:
+    """Return (state, delivered, a single vector) at the window's start."""
+    state = _nothing(n, n, width)
+    for p in range(n):
+        state[p, p] = 0
+    return state, _nothing(n, n, width), _nothing(1, n, width)[0]
+
+
+@jit
+def _sweep(
+    n: int,
+    words: int,
+    events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
+    edges: tuple[Ints, Ints] | None,
+    keep: Ints,
+    incoming: tuple[Ints, Ints, Ints],
+    asked: Ints,
+) -> tuple[Any, ...]:
+    width = n + words
+    start, who, kind, link, uses = events
+    senders, codes, cross = incoming
+    state, delivered, single = _start(n, width)
+    place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
+    slot, left = np.full(kind.size, -1, np.int32), uses.copy()
+    pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
+    kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
+    rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
+    first = np.full(asked.shape[0], -1, np.int64)
+    limit, at = _limits(n, asked)
+    moved = True
+    while moved:
+        moved = False
+        for p in range(n):
+            i, stop = place[p], min(start[p + 1], place[p] + TURN)
+            begun = i
+            while i < stop:
+                if edges is not None:  # Without edges, Numba leaves this out.
+                    if not _is_ready(i, kind, link, slot, edges[0], edges[1]):
+                        break
+                    follows = edges[1][edges[0][i] : edges[0][i + 1]]
+                    shared = slot, pool, left
+                    free, spare = _follow(state[p], n, follows, incoming, shared, free, spare)
+                if kind[i] == SEND:
+                    state[p, p] = i - start[p] + 1
+                    if left[i] > 0:
+                        pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
+                elif kind[i] == DELIVER and link[i] != ALONE:
+                    send = link[i]
+                    if send >= 0:
+                        if slot[send] < 0:
+                            break
+                        vector, sender = pool[slot[send]], who[send]
+                        late[i] = delivered[p, sender] >= send - start[sender] + 1
+                        if asked.shape[0] and _reaches(vector[:n], limit[p]):
+                            _answer(vector, limit[p], at[p], asked, p, i, first)
+                        left[send] -= 1
+                        if left[send] == 0:
+                            free = _grown(free, spare)
+                            free[spare, 0] = slot[send]
+                            spare += 1
+                    else:
+                        vector, b = single, -2 - send
+                        _mark(single, n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
+                    if _is_rise(delivered[p], vector, n):
+                        rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
+                    _merge(delivered[p], vector, n)
+                    _merge(state[p], vector, n)
+                    if send < 0:
+                        _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
+                if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
+                    state[p, p] = i - start[p] + 1
+                    pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                    if keep[i] >= 0:
+                        kept[keep[i]] = state[p]
+                i += 1
+            place[p] = i
+            moved |= i > begun
+    stalled = bool(np.any(place < start[1:]))
+    return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
+
+
+def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
+    """Run the vectors over a window.
+
+    ``senders`` are, per incoming key, its sender where known (-1 elsewhere), the keys of one sender
+    in the order it sent them; ``keep`` are sends whose vectors are wanted; ``asked`` are queries
+    (process, sender, rank), sorted: which delivery there was the first effect of that?
+    """
+    n = m.start.size - 1
+    codes, cross = codes_of(senders, n)
+    words = (m.incoming.size + 31) // 32 if (senders < 0).any() else 0
+    kept = np.full(m.kind.size, -1, np.int64)
+    once, again = np.unique(np.empty(0, int) if keep is None else keep, return_inverse=True)
+    kept[once] = np.arange(once.size)
+    queries = np.empty((0, 3), np.int64) if asked is None else asked
+    edges = (m.edges.first, m.edges.source) if m.edges.first.size else None
+    events = m.start, m.who, m.kind, m.link, m.uses
+    incoming = senders, codes, cross
+    run = Run(*_sweep(n, words, events, edges, kept, incoming, queries))
+    run.kept = run.kept[again]
+    return run
+
+
+def codes_of(senders: Ints, n: int) -> tuple[Ints, Ints]:
+    """Return each known incoming key's code ``-r``, and (sender, r) -> incoming key."""
+    codes = np.zeros(senders.size, np.int64)
+    counts = np.bincount(senders[senders >= 0], minlength=n) if senders.size else np.zeros(n, int)
+    cross = np.full((n, int(counts.max(initial=0)) + 1), -1, np.int64)
+    left = counts.astype(np.int64)
+    for b in np.flatnonzero(senders >= 0):
+        s = senders[b]
+        codes[b] = -left[s]
+        cross[s, left[s]] = b
+        left[s] -= 1
+    return codes, cross

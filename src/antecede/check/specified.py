@@ -1,0 +1,135 @@
+"""Specifications under the oracle: a paper's steps by names, as they are or with one changed.
+
+A specification holds and orders by itself, so there is no pull mode and no ``skip``, and ``held``
+is 0. Packets do not travel as bytes.
+"""
+
+import inspect
+from collections.abc import Callable
+from copy import deepcopy
+from types import ModuleType
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.messages import Message, MessageId, Packet
+from antecede.endpoint.registry import rules_of
+from antecede.endpoint.rules import Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import UsageError
+from antecede.protocols import specs
+from antecede.protocols.specs import Copy, Specified
+
+
+def edited(protocol: str, *edits: tuple[str, str]) -> type[Specified]:
+    """Return the class ``Process`` of a specification in which some text is replaced by another.
+
+    Each of the texts to replace must occur in the specification once.
+    """
+    original = specs.specification(protocol)
+    source = inspect.getsource(original)
+    for old, new in edits:
+        if source.count(old) != 1:
+            msg = f"{original.__name__} has {old!r} {source.count(old)} times; expected once"
+            raise UsageError(msg)
+        source = source.replace(old, new)
+    module = ModuleType(original.__name__)
+    exec(source, vars(module))  # noqa: S102 - our own source, and what the caller writes
+    return cast("type[Specified]", module.Process)
+
+
+def rules_from(process: type[Specified]) -> type[Rules]:
+    """Return rules that do what a specification says, for ``World`` and all else that takes rules.
+
+    ``process`` is the class ``Process`` of a module in ``antecede.protocols.specs``, as it is or
+    ``edited``, or a subclass of it.
+    """
+    modules = [base.__module__.rpartition(".") for base in process.__mro__]
+    protocol = next(name for package, _, name in modules if package == specs.__name__)
+    made = {"INFO": rules_of(protocol).INFO, "PROCESS": process}
+    return type(process.__name__, (_Specification,), made)
+
+
+class _Spelt(Wire):
+    """A control is by names already."""
+
+    def spell(self, packet: Packet) -> object:
+        return cast("Copy", packet.own).control
+
+
+class _Specification(Rules):
+    """A process of a specification, the messages that it sent, and those that it holds."""
+
+    WIRE: ClassVar = _Spelt
+    UNPACKS: ClassVar = True
+    PROCESS: ClassVar[Callable[..., Specified]]
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        known = inspect.signature(self.PROCESS).parameters
+        options = {name: value for name, value in view.options.items() if name in known}
+        self._process = self.PROCESS(view.members[me], view.members, **options)
+        self._sent: list[Message] = []
+        self._held: dict[Copy, Packet] = {}
+
+    def stamp(self, message: Message, others: tuple[int, ...], _event: int, after: int) -> None:
+        self._sent.append(message)
+        self._process.send(frozenset([self.view.members[other] for other in others]), after)
+        self._post()
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        """Let the process receive a copy; return what it delivers."""
+        copy = cast("Copy", packet.own)
+        if copy.number:
+            self._held[copy] = packet
+        delivered = [self._held.pop(one) for one in self._process.receive(copy)]
+        self._post()
+        return delivered
+
+    def _post(self) -> None:
+        """Take over what the process wants to send."""
+        for copy in self._process.outbox:
+            dest = self.view.numbers[copy.dest]
+            if copy.number:
+                self.outbox.append((dest, self._sent[copy.number - 1], copy))
+            else:
+                self.outbox.append((dest, Message(self.view, self.me, 0, 0, b"", None), copy))
+        self._process.outbox.clear()
+        self.queued = len(self._held)  # nothing may be left of these in the end
+
+    def taken(self, _packet: Packet) -> tuple[int, ...]:
+        return ()
+
+    def kept(self) -> object:
+        return self._process.kept()
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        if "necessity" not in self.INFO.promises:
+            return {}
+        entries = cast("tuple[tuple[str, int, tuple[str, ...]], ...]", self.kept())
+        return {MessageId(s, t): frozenset(dests) for s, t, dests in entries if dests}
+
+    def state(self) -> State:
+        return {"all": _Saved(self._process, self._sent, self._held)}
+
+    def load(self, state: Fields) -> None:
+        saved = state.value("all", _Saved)
+        again = _Saved(saved.process, saved.sent, saved.held)
+        self._process, self._sent, self._held = again.process, again.sent, again.held
+        self.queued = len(self._held)
+
+
+class _Saved:
+    """A copy of what a process knows; equal if it knows the same."""
+
+    def __init__(self, process: Specified, sent: list[Message], held: dict[Copy, Packet]) -> None:
+        self.process = deepcopy(process)
+        self.sent = sent.copy()
+        self.held = held.copy()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Saved):
+            return NotImplemented
+        return vars(self.process) == vars(other.process) and self.held == other.held
+
+    def __hash__(self) -> int:
+        return hash(self.process.kept())

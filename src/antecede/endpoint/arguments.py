@@ -1,0 +1,171 @@
+"""Checks on names and options: members, groups, zones, a relay, flags and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from antecede.endpoint.info import Option, ProtocolInfo
+from antecede.endpoint.view import View
+from antecede.errors import UsageError, listed, shown
+
+Groups = dict[str, tuple[str, ...]]
+
+
+def as_name(what: str, value: object) -> str:
+    """Return a name; refuse anything that cannot be one."""
+    if not isinstance(value, str) or not value:
+        msg = f"{what} {value!r} is not a name; use a non-empty string"
+        raise UsageError(msg)
+    return value
+
+
+def distinct_names(what: str, value: object) -> tuple[str, ...]:
+    """Return ``members`` or ``removed``: names, each once."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        kind = "string " if isinstance(value, str) else ""
+        msg = f"{what} is the {kind}{value!r}; expected a sequence of names"
+        raise UsageError(msg)
+    names = tuple(as_name(what.removesuffix("s"), name) for name in value)
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        msg = f"{what} names {', '.join(twice)} more than once; each process has its own name"
+        raise UsageError(msg)
+    return names
+
+
+def as_flag(option: str, value: object) -> bool:
+    """Return an option that is either True or False."""
+    if not isinstance(value, bool):
+        msg = f"{option}={value!r} is neither True nor False"
+        raise UsageError(msg)
+    return value
+
+
+def as_choice(option: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return an option that is one of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        msg = f"{option}={value!r} is unknown; expected one of {', '.join(choices)}"
+        raise UsageError(msg)
+    return value
+
+
+def as_option(option: Option, name: str, value: object, members: tuple[str, ...]) -> object:
+    """Return the value of an option, as its record asks for it."""
+    if option.check is not None:
+        return option.check(name, value, members)
+    if option.choices:
+        return as_choice(name, value, option.choices)
+    return as_flag(name, value) if type(option.default) is bool else value
+
+
+def as_groups(option: str, value: object, members: tuple[str, ...]) -> Groups:
+    """Return the option ``groups`` as a dict; the default is one group of all, named "all"."""
+    if value is None:
+        return {"all": members}
+    if not isinstance(value, dict) or not value:
+        msg = f"{option}={value!r} is not a mapping of names to members; write {{'g': ('a', 'b')}}"
+        raise UsageError(msg)
+    result = {}
+    for name, group in value.items():
+        result[as_name("group", name)] = as_names(f"group {name!r}", group, members)
+    return result
+
+
+GROUPS: Final = Option(
+    None, "a dict of group names to members; by default {'all': members}", check=as_groups
+)
+
+
+def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the option ``zones`` or ``clusters``: tuples of members that together cover all."""
+    if value is None:
+        return (members,)
+    if not isinstance(value, (tuple, list)) or not value:
+        msg = f"{option}={value!r} is not a sequence of tuples; write {option}=(('a', 'b'), ...)"
+        raise UsageError(msg)
+    parts = tuple(as_names(f"one of the {option}", part, members) for part in value)
+    missing = [member for member in members if not any(member in part for part in parts)]
+    if missing:
+        msg = f"{option} leave out {', '.join(missing)}; every member belongs to one of them"
+        raise UsageError(msg)
+    return parts
+
+
+def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a non-empty tuple of members, each named once, in the order given."""
+    if isinstance(value, (set, frozenset)):
+        strange = sorted(value.difference(members), key=repr)  # refused below, like in a tuple
+        value = (*[member for member in members if member in value], *strange)
+    if not isinstance(value, (tuple, list)) or not value:
+        msg = f"{what} is {value!r}; expected a non-empty tuple of members"
+        raise UsageError(msg)
+    names = tuple(value)
+    for name in names:
+        if name not in members:
+            msg = f"{what} names {name!r}, which is not a member; use {', '.join(members)}"
+            raise UsageError(msg)
+    if len(set(names)) != len(names):
+        msg = f"{what} names a member more than once: {', '.join(names)}"
+        raise UsageError(msg)
+    return names
+
+
+def as_member(option: str, value: object, members: tuple[str, ...]) -> str:
+    """Return the option ``server`` or ``relay``; by default the first member."""
+    if value is None:
+        return members[0]
+    if not isinstance(value, str) or value not in members:
+        msg = f"{option}={value!r} is not a member; the members are {', '.join(members)}"
+        raise UsageError(msg)
+    return value
+
+
+def group_of(
+    groups: Mapping[str, tuple[str, ...]], source: str, dests: Iterable[str]
+) -> str | None:
+    """Return the group that a source and its destinations form together, if there is one."""
+    wanted = {source, *dests}
+    return next((name for name, group in groups.items() if set(group) == wanted), None)
+
+
+def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo) -> tuple[str, ...]:
+    """Return the destinations, sorted, each once; refuse those that the protocol cannot serve."""
+    groups = view.options.get("groups")
+    if isinstance(dests, str):
+        if not isinstance(groups, dict) or dests not in groups:
+            known = (
+                f"one of the groups {', '.join(groups)}, or " if isinstance(groups, dict) else ""
+            )
+            msg = (
+                f"dests is the string {dests!r}; expected {known}a list: write [{dests!r}] for one "
+                "process"
+            )
+            raise UsageError(msg)
+        dests = groups[dests]
+    try:
+        names = set(dests)  # type: ignore[call-overload] # that is what is tried
+    except TypeError:
+        msg = f"dests is {shown(dests)}; expected a sequence of process names"
+        raise UsageError(msg) from None
+    if not names:
+        msg = "dests is empty; name at least one process"
+        raise UsageError(msg)
+    unknown = names.difference(view.members)
+    if unknown:
+        strange = ", ".join(sorted(map(repr, unknown)))
+        msg = f"cannot send to {strange}: not a member; the members are {listed(view.members)}"
+        raise UsageError(msg)
+    others = names - {process}
+    if others and "multicast" not in info.casts:
+        is_group = isinstance(groups, dict) and group_of(groups, process, names) is not None
+        is_all = len(others) == view.n - 1 and not isinstance(groups, dict)
+        offered = info.casts
+        fits = ("unicast" in offered and len(others) == 1) or ("broadcast" in offered and is_all)
+        if not fits and not ("groups" in offered and is_group):
+            msg = (
+                f"{info.name} does not send to {', '.join(sorted(others))} from {process!r}: it "
+                f"offers {' and '.join(offered)}; optimal sends to any destinations"
+            )
+            raise UsageError(msg)
+    return tuple(sorted(names))

@@ -1,0 +1,89 @@
+"""What protocols share that count messages: rules, counts by process, and their form as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+from antecede.endpoint.messages import Packet
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.view import View
+
+Row = tuple[int, ...]
+"""How many messages one process sent to each."""
+Count = TypeVar("Count", int, tuple[int, int])
+
+
+class Counted(Rules):
+    """Rules for which a message is its place on the channel from its sender: keys are places."""
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._newest = [0] * view.n
+        """Of each channel, the number of the last message delivered without a gap."""
+
+    def key(self, packet: Packet) -> int:
+        """Return the packet's place on its channel."""
+        return packet.n << self.shift | packet.source_no
+
+    def newest(self, sender: int) -> int:
+        """Return the number of that message."""
+        return self._newest[sender]
+
+
+def misplaced(packet: Packet, before: int) -> str:
+    """Return what is wrong if a packet counts other than the packets before it on its channel."""
+    if before == packet.n - 1:
+        return ""
+    return f"says that {before} packets came before it, but it is number {packet.n}"
+
+
+def counted(row: Row, dests: Iterable[int]) -> Row:
+    """Return a row with one more message, to these."""
+    counts = list(row)
+    for dest in dests:
+        counts[dest] += 1
+    return tuple(counts)
+
+
+def larger(one: dict[int, Count], two: dict[int, Count]) -> dict[int, Count]:
+    """Return both, with the larger count of each process; change neither."""
+    if not one or not two:
+        return one or two
+    result = dict(one)
+    for k, count in two.items():
+        if k not in result or count > result[k]:
+            result[k] = count
+    return result
+
+
+def without_own(rows: list[Row]) -> list[int]:
+    """Return the counts of all rows, without those of messages to oneself, which are 0."""
+    return [count for k, row in enumerate(rows) for count in (*row[:k], *row[k + 1 :])]
+
+
+def with_own(counts: Sequence[int], n: int) -> list[Row]:
+    """Return the rows of which :func:`without_own` returned the counts."""
+    parts = [counts[k * (n - 1) : (k + 1) * (n - 1)] for k in range(n)]
+    return [(*part[:k], 0, *part[k:]) for k, part in enumerate(parts)]
+
+
+def gaps(values: Sequence[int]) -> list[int]:
+    """Return the first of ascending numbers, and how many lie between each two."""
+    return [value - last - 1 for last, value in zip((-1, *values), values)]
+
+
+def ascending(gaps: Iterable[int]) -> list[int]:
+    """Return the numbers of which :func:`gaps` returned the gaps."""
+    return [value - 1 for value in accumulate([gap + 1 for gap in gaps])]
+
+
+def steps(numbers: Iterable[int], base: int) -> list[int]:
+    """Return how far numbers are from another one: those up to it even, those beyond odd."""
+    return [2 * (base - one) if one <= base else 2 * (one - base) - 1 for one in numbers]
+
+
+def stepped(steps: Iterable[int], base: int) -> list[int]:
+    """Return the numbers of which :func:`steps` returned the steps."""
+    return [base + (step + 1 >> 1) if step & 1 else base - (step >> 1) for step in steps]

@@ -1,0 +1,583 @@
+"""The endpoint: one process's side of one view. All protocols share it; none overrides it.
+
+It is a plain state machine: inputs are calls, outputs are :class:`Effects`. It has channels, a
+holding buffer, and the rules of a protocol (:class:`antecede.endpoint.rules.Rules`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop
+from typing import Final, final
+
+from antecede.endpoint.arguments import as_destinations
+from antecede.endpoint.channels import Channels
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.hold import Hold
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import (
+    FREE,
+    PAYLOAD_MAX,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    new_delivery,
+    new_effects,
+    new_message,
+    new_packet,
+)
+from antecede.endpoint.rules import Rules, State
+from antecede.endpoint.skips import Skips
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import OtherViewError, PeerError, UsageError, listed, shown
+
+HELD_MAX: Final = 100_000
+HELD_BYTES_MAX: Final = 1 << 28
+QUEUE_MAX: Final = 100_000
+
+
+@final
+class Endpoint:
+    """One process's side of a view; made by :func:`antecede.endpoint`."""
+
+    def __init__(
+        self,
+        view: View,
+        process: str,
+        rules: type[Rules],
+        *,
+        pull: bool = False,
+        held_max: int = HELD_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
+        queue_max: int = QUEUE_MAX,
+    ) -> None:
+        self.view: Final = view
+        self.process: Final = process
+        self.info: Final[ProtocolInfo] = rules.INFO
+        self.pull: Final = pull
+        self.held_max: Final = held_max
+        self.held_bytes_max: Final = held_bytes_max
+        self.queue_max: Final = queue_max
+        self._me = view.numbers[process]
+        self._bit = 1 << self._me
+        self._seq = 0
+        self._events = 0
+        self._rules = rules(view, self._me)
+        self._rules.queue_max = queue_max
+        self._is_guarded = rules.IS_GUARDED
+        self._is_plain = not (pull or rules.UNPACKS or rules.HEARS)
+        """Whether a packet that need not wait can simply be delivered."""
+        self._channels = Channels(view.n)
+        self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
+        self._skips: Skips | None = None
+        """What is declared lost, if anything is."""
+        self._check = self._rules.check
+        self._blocker = self._rules.blocker
+        self._inbox: deque[Packet] | None = deque() if pull and rules.IS_EAGER else None
+        """In pull mode, what has taken effect and is not taken yet."""
+        self._targets: dict[tuple[str, ...], tuple[int, tuple[int, ...]]] = {}
+        """Destinations used before: all as a mask, and the numbers of the others."""
+
+    # What applications and drivers call.
+
+    def send(
+        self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
+    ) -> Effects:
+        """Send ``payload`` to ``dests`` (process names, or the name of a group).
+
+        ``after`` is the number of the last local event that the message depends on; by default it
+        depends on everything so far. Only a protocol whose record says ``orders_by_after`` uses it.
+        """
+        try:
+            found = self._targets.get(dests)  # type: ignore[call-overload] # mostly a tuple
+        except TypeError:
+            found = None
+        mask, others = found or self._find(dests)
+        if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
+            _check_payload(payload)
+        rules, event = self._rules, self._events + 1
+        basis = event - 1 if after is None else self._checked_basis(after)
+        if self._is_guarded:
+            mask, others = self._admitted(mask, others)
+        self._seq = rules.made = seq = self._seq + 1
+        self._events = event
+        message = new_message(self.view, self._me, seq, mask, payload, None)
+        packets: tuple[Packet, ...] = ()
+        if self._skips is not None:
+            self._skips.sent(seq)
+        if others:
+            own = rules.stamp(message, others, event, basis)
+            if own is None:
+                packets = self._posted()
+            elif len(others) == 1:
+                (dest,), sent = others, self._channels.sent
+                sent[dest] = n = sent[dest] + 1
+                packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
+            else:
+                me, sent, made = self._me, self._channels.sent, []
+                for dest in others:
+                    sent[dest] = n = sent[dest] + 1
+                    made.append(new_packet(message, me, dest, n, own.get(dest)))
+                packets = tuple(made)
+        if not mask & self._bit:
+            return new_effects(packets, (), event)
+        self._events += 1
+        unmet = self._skips.own_unmet() if self._skips else ()
+        return new_effects(packets, (new_delivery(message, self._events, unmet),), event)
+
+    def receive(self, packet: Packet) -> Effects:
+        """Accept a packet from the network; return what it released, in order."""
+        if type(packet) is not Packet:
+            msg = f"receive() takes a Packet, got {shown(packet)}; decode bytes with a Codec"
+            raise UsageError(msg)
+        if packet.content.view is not self.view or packet.dest_no != self._me:
+            self._check_address(packet)
+        source, n, rules, channels = packet.source_no, packet.n, self._rules, self._channels
+        is_next = n == channels.prefix[source] + 1
+        if not is_next and channels.is_seen(source, n):
+            return new_effects((), (), self._events)
+        if fault := self._check(packet):
+            msg = f"packet {n} from {packet.source!r} {fault}; drop it"
+            raise PeerError(msg)
+        if not self._is_plain:
+            return self._receive_otherwise(packet)
+        need = self._blocker(packet)
+        if need != FREE:
+            self._hold.check_room(packet, len(packet.content.payload), is_blocked=True)
+            channels.accept(source, n)
+            self._hold.add(packet, need)
+            return new_effects((), (), self._events)
+        if is_next and not channels.ahead[source]:
+            channels.prefix[source] = n
+        else:
+            channels.accept(source, n)
+        if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
+            deliveries = tuple(self._take(packet))
+        else:  # nobody waits for it
+            self._events = rules.events = event = self._events + 1
+            deliveries = (new_delivery(packet.content, event, ()),)
+            rules.taken(packet)
+        packets = self._posted() if rules.outbox else ()
+        return new_effects(packets, deliveries, self._events)
+
+    # A run: messages to one process, one after the other, whose sender hears nothing in between.
+    # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
+
+    def repeat(self, dest: int) -> int:
+        """Send one more message behind the last, which went to this member alone.
+
+        Return the number of its packet, or 0: then it is no run, and nothing was sent.
+        """
+        if self._is_guarded or not self._rules.repeat():
+            return 0
+        self._seq = self._rules.made = self._seq + 1
+        self._events += 1
+        sent = self._channels.sent
+        sent[dest] = n = sent[dest] + 1
+        return n
+
+    def receive_run(self, first: Packet, count: int) -> int:
+        """Deliver so many messages that follow a packet in a run and have arrived after it.
+
+        Return the number of the first of these events, or 0: then nothing was delivered, and each
+        packet has to be received.
+        """
+        source, n, channels = first.source_no, first.n, self._channels
+        if (
+            not self._is_plain
+            or first.content.view is not self.view
+            or not first.content.dests & self._bit
+            or channels.prefix[source] != n
+            or channels.ahead[source]
+            or source in self._hold.waiting
+            or not self._rules.repeated(first, count)
+        ):
+            return 0
+        channels.prefix[source] = n + count
+        event = self._events + 1
+        self._events += count
+        return event
+
+    def take(self, source: str | None = None) -> Effects:
+        """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
+        if not self.pull:
+            msg = "take() needs pull mode: make the endpoint with pull=True"
+            raise UsageError(msg)
+        sender = None if source is None else self._number(source)
+        deliveries: list[Delivery] = []
+        if self._inbox is not None:
+            if self._inbox and sender in (None, self._inbox[0].content.sender):
+                packet = self._inbox.popleft()
+                self._hold.count_out(packet)
+                deliveries.append(self._delivery(packet))
+        else:
+            while arrival := self._hold.pop_ready(sender):
+                need = self._blocker(self._hold.packets[arrival])
+                if need != FREE:
+                    self._hold.file(arrival, need)  # something was sent since it became ready
+                elif deliveries := self._take(self._hold.take(arrival)):
+                    break
+        return new_effects(self._posted(), tuple(deliveries), self._events)
+
+    def skip(self, source: str, upto: int | None = None) -> Effects:
+        """Declare that messages of ``source`` up to this number which are not here never will be.
+
+        What waits only for them is delivered, with them in ``Delivery.unmet``; if they arrive after
+        all they are refused. Numbers are those of :meth:`waiting`. Without ``upto`` the process is
+        gone: nothing waits for its acknowledgements and permits either.
+        """
+        number = self._number(source)
+        if number == self._me:
+            msg = f"cannot skip {source!r}: it is this process itself; name another member"
+            raise UsageError(msg)
+        if upto is not None and (type(upto) is not int or not 1 <= upto <= SAVED_MAX):
+            msg = f"upto={shown(upto)} is not the number of a message; expected 1 or more"
+            raise UsageError(msg)
+        self._begin_skips().skip(number, upto)
+        hold = self._hold
+        for arrival in hold.wake_all():
+            hold.file(arrival, self._blocker(hold.packets[arrival]))
+        deliveries: list[Delivery] = []
+        if arrival := self._next_due():
+            deliveries = self._take(hold.take(arrival))
+        return new_effects(self._posted(), tuple(deliveries), self._events)
+
+    def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
+        """Return what each held message waits for; nothing means that it can be taken."""
+        rules, found = self._rules, {}
+        missing = self._skips.missing if self._skips else rules.missing
+        for packet in self._hold.packets.values():
+            if packet.content.seq:
+                needs = [rules.need(packet, key) for key in missing(packet)]
+                found[packet.content.id] = tuple(needs)
+        for packet in self._inbox or ():
+            found[packet.content.id] = ()
+        return found
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All processes of the view."""
+        return self.view.members
+
+    @property
+    def held(self) -> int:
+        """The number of packets that arrived and are held back."""
+        return self._hold.count
+
+    @property
+    def queued(self) -> int:
+        """The number of messages (with several destinations: copies) that wait to be sent."""
+        return self._rules.queued
+
+    def kept(self) -> object:
+        """Return what the protocol keeps, by names, as its specification does (or None)."""
+        return self._rules.kept()
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information kept, where the protocol keeps such."""
+        return self._rules.dependencies()
+
+    def kept_entries(self) -> int | None:
+        """Return how many entries are kept, or None where that is not counted."""
+        return self._rules.kept_entries()
+
+    def notes(self) -> dict[str, int]:
+        """Return what the protocol counts for studies."""
+        return self._rules.notes()
+
+    # State as plain data.
+
+    def state(self) -> State:
+        """Return the whole state by field names; :func:`registry.restored` reverses it."""
+        channels, hold = self._channels, self._hold
+        return {
+            "process": self.process,
+            "pull": self.pull,
+            "held_max": self.held_max,
+            "held_bytes_max": self.held_bytes_max,
+            "queue_max": self.queue_max,
+            "seq": self._seq,
+            "events": self._events,
+            "sent": list(channels.sent),
+            "prefix": list(channels.prefix),
+            "ahead": [sorted(numbers) for numbers in channels.ahead],
+            "arrivals": hold.arrivals,
+            "held": [[arrival, packet] for arrival, packet in sorted(hold.packets.items())],
+            "taken": list(self._inbox or ()),
+            "reached": list(self._rules.reached),
+            "skips": None if self._skips is None else self._skips.state(),
+            "rules": self._rules.state(),
+        }
+
+    def load(self, state: Fields, *, resumed: bool) -> None:
+        """Take over a state of this process; ValueError says what no endpoint can have."""
+        n, channels, hold = self.view.n, self._channels, self._hold
+        self._seq = self._rules.made = state.number("seq")
+        self._events = state.number("events", self._seq)
+        channels.sent = state.numbers("sent", n)
+        channels.prefix = state.numbers("prefix", n)
+        channels.ahead = state.beyond("ahead", channels.prefix)
+        if channels.sent[self._me] or channels.prefix[self._me] or channels.ahead[self._me]:
+            raise state.wrong("sent", channels.sent, f"no packets of {self.process!r} to itself")
+        self._rules.is_stale = not resumed
+        reached, low = self._rules.reached, self._rules.low
+        reached[:] = state.keys("reached", len(reached), low.bit_length())
+        inner = state.fields("rules")
+        self._rules.load(inner)
+        inner.end()
+        skips = state.take("skips")
+        if skips is not None:
+            self._begin_skips().load(Fields("skips", skips))
+        hold.arrivals = state.number("arrivals")
+        self._load_held(state)
+        if not resumed:
+            self._is_guarded = True
+
+    def _load_held(self, state: Fields) -> None:
+        hold, last = self._hold, 0
+        for entry in state.list("held"):
+            if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
+                raise state.wrong("held", entry, "an arrival and a packet")
+            arrival, packet = entry
+            if not last < arrival <= hold.arrivals:
+                raise state.wrong("held", arrival, f"arrivals that ascend to {hold.arrivals}")
+            hold.put_back(arrival, self._checked_held(state, packet))
+            last = arrival
+        for saved in state.list("taken"):
+            packet = self._checked_held(state, saved)
+            if self._inbox is None:
+                raise state.wrong("taken", packet, "nothing outside pull mode")
+            self._inbox.append(packet)
+            hold.count_in(packet)
+        for arrival, packet in hold.packets.items():
+            need = self._blocker(packet)
+            if need == FREE and (
+                not self.pull or self._inbox is not None or not packet.content.seq
+            ):
+                raise state.wrong("held", packet, "packets that wait for something")
+            hold.file(arrival, need)
+
+    def _checked_held(self, state: Fields, packet: object) -> Packet:
+        """Refuse a packet that is kept although this endpoint would not have accepted it."""
+        if type(packet) is not Packet:
+            raise state.wrong("held", packet, "a packet")
+        self._check_address(packet)
+        if not self._channels.is_seen(packet.source_no, packet.n):
+            raise state.wrong("held", packet, "packets that have arrived")
+        if fault := self._rules.readmit(packet):
+            raise state.wrong("held", packet, f"a packet that no peer sends: it {fault}")
+        return packet
+
+    # Inside.
+
+    def _begin_skips(self) -> Skips:
+        """Return what is declared lost; it decides from now on what is refused, and what waits."""
+        if self._skips is None:
+            self._skips = Skips(self._rules, self._hold)
+            self._check, self._blocker = self._skips.check, self._skips.blocker
+            self._is_guarded = True
+        return self._skips
+
+    def _admitted(self, mask: int, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return whom a send goes to: those who are not gone, unless it must go to all.
+
+        Refuse one that the rules do not allow now, or whose number may have been used.
+        """
+        if self._rules.is_stale:
+            msg = (
+                f"{self.process!r} was restored without resumed=True, so its next message could "
+                "reuse a number: it can only deliver; send in a new view "
+                f"(after {self.view.number})"
+            )
+            raise UsageError(msg)
+        if self._skips is not None and ("multicast" in self.info.casts or len(others) == 1):
+            others = self._skips.present(others)
+            mask &= self._bit | sum([1 << other for other in others])
+        if others:
+            self._rules.admit(others)
+        return mask, others
+
+    def _receive_otherwise(self, packet: Packet) -> Effects:
+        """Accept a packet where applications pull, rules listen, or packets bring several."""
+        rules, hold = self._rules, self._hold
+        parts = rules.unpack(packet) if rules.UNPACKS else [packet]
+        is_blocked = not rules.UNPACKS and self._blocker(packet) != FREE
+        if self.pull or is_blocked:
+            self._check_room(packet, parts, is_blocked=is_blocked)
+        self._channels.accept(packet.source_no, packet.n)
+        places = rules.arrived(packet) if rules.HEARS else None
+        is_pulled = self.pull and self._inbox is None
+        deliveries: list[Delivery] = []
+        for part in parts:
+            need = self._blocker(part)
+            if need != FREE or (is_pulled and part.content.seq):
+                hold.add(part, need)
+            else:
+                deliveries += self._take(part)
+        if places:
+            self._wake(places)
+            if due := self._next_due():
+                deliveries += self._take(hold.take(due))
+        return new_effects(self._posted(), tuple(deliveries), self._events)
+
+    def _check_room(self, packet: Packet, parts: list[Packet], *, is_blocked: bool) -> None:
+        """Refuse a packet if what it brings does not fit.
+
+        An empty buffer takes whatever it can: a packet cannot be divided.
+        """
+        count = len(parts)
+        if count == 1 and not is_blocked and not parts[0].content.dests & self._bit:
+            return  # not for the application: handled, or passed on, at once
+        if count == 1 or (parts and (self._hold.count or count > self.held_max)):
+            size = sum([len(part.content.payload) for part in parts])
+            self._hold.check_room(packet, size, is_blocked=is_blocked, count=count)
+
+    def _take(self, packet: Packet) -> list[Delivery]:
+        """Let a packet take effect, and then those that it frees, in order of arrival."""
+        rules, hold, bit = self._rules, self._hold, self._bit
+        deliveries: list[Delivery] = []
+        while True:
+            if packet.content.dests & bit and not (self._skips and self._skips.drops(packet)):
+                if self._inbox is None:
+                    deliveries.append(self._delivery(packet))
+                else:
+                    self._inbox.append(packet)
+                    hold.count_in(packet)
+            places = rules.taken(packet)
+            if hold.waiting:
+                self._wake(places)
+                if self._skips is not None:
+                    self._skips.taken(packet)
+            if not hold.ready and not hold.controls:
+                return deliveries
+            due = self._next_due()
+            if not due:
+                return deliveries
+            packet = hold.take(due)
+
+    def _wake(self, places: tuple[int, ...]) -> None:
+        """File what waited at places where ``reached`` rose for what it waits for now."""
+        rules, hold = self._rules, self._hold
+        for place in places:
+            if place in hold.waiting:
+                for arrival in hold.wake(place, rules.reached[place]):
+                    hold.file(arrival, self._blocker(hold.packets[arrival]))
+
+    def _next_due(self) -> int:
+        """Return the arrival that takes effect next by itself, or 0.
+
+        What brings no message goes first: it can only let more be delivered.
+        """
+        hold = self._hold
+        is_pulled = self.pull and self._inbox is None
+        while True:
+            if hold.controls:
+                arrival = heappop(hold.controls)
+            else:
+                arrival = 0 if is_pulled else hold.pop_ready()
+            if not arrival:
+                return 0
+            need = self._blocker(hold.packets[arrival])
+            if need == FREE:
+                return arrival
+            hold.file(arrival, need)  # what went before it changed that
+
+    def _delivery(self, packet: Packet) -> Delivery:
+        self._events = self._rules.events = event = self._events + 1
+        unmet = self._skips.unmet(packet) if self._skips else ()
+        return new_delivery(packet.content, event, unmet)
+
+    def _posted(self) -> tuple[Packet, ...]:
+        """Return what the rules want to send, numbered."""
+        outbox = self._rules.outbox
+        if not outbox:
+            return ()
+        if self._rules.is_stale:  # the numbers were used before
+            outbox.clear()
+            return ()
+        me, sent, packets = self._me, self._channels.sent, []
+        for dest, message, own in outbox:
+            sent[dest] = n = sent[dest] + 1
+            packets.append(new_packet(message, me, dest, n, own))
+        outbox.clear()
+        return tuple(packets)
+
+    def _find(self, dests: object) -> tuple[int, tuple[int, ...]]:
+        """Return these destinations, checked: as a mask, and the numbers of the others."""
+        names = as_destinations(dests, self.process, self.view, self.info)
+        mask = self.view.mask(names)
+        found = mask, self.view.list(mask & ~self._bit)
+        if type(dests) is tuple:
+            if len(self._targets) >= CACHE_MAX:
+                self._targets.clear()
+            self._targets[dests] = found
+        return found
+
+    def _number(self, process: object) -> int:
+        number = self.view.numbers.get(process) if isinstance(process, str) else None
+        if number is None:
+            msg = f"{shown(process)} is not a member; the members are {listed(self.view.members)}"
+            raise UsageError(msg)
+        return number
+
+    def _checked_basis(self, after: object) -> int:
+        """Return ``after`` if it is the number of a local event, or NOTHING."""
+        events = self._events
+        if type(after) is not int or not 0 <= after <= events:
+            known = f"expected a number from 1 to {events}" if events else "there is none yet"
+            msg = (
+                f"after={shown(after)} is not a local event; {known}; use antecede.NOTHING for "
+                "none and None for everything so far"
+            )
+            raise UsageError(msg)
+        return after
+
+    def _check_address(self, packet: Packet) -> None:
+        """Refuse a packet of another view, or for someone else."""
+        theirs, mine = packet.content.view, self.view
+        where = f"packet {packet.n} from {packet.source!r}"
+        if theirs is not mine and theirs.digest != mine.digest:
+            raise other_view(where, theirs, mine)
+        if packet.dest_no != self._me:
+            msg = (
+                f"{where} is for {packet.dest!r}, but this endpoint is {self.process!r}; hand it "
+                "to the endpoint it is for"
+            )
+            raise UsageError(msg)
+
+
+def other_view(where: str, theirs: View, mine: View) -> PeerError:
+    """Return the error for a packet of another view."""
+    if theirs.protocol != mine.protocol:
+        return PeerError(
+            f"{where} is of protocol {theirs.protocol!r}, but this endpoint runs "
+            f"{mine.protocol!r}; all members must run the same protocol"
+        )
+    return other_number(where, theirs.number, mine)
+
+
+def other_number(where: str, number: int, mine: View) -> PeerError:
+    """Return the error for a packet of a view with this number and another digest."""
+    if number == mine.number:
+        return PeerError(
+            f"{where} is of another view with the same number {number}; make all endpoints of a "
+            "view with the same members, in the same order, and the same options"
+        )
+    what = "drop it" if number < mine.number else f"offer it again in view {number}"
+    msg = f"{where} is of view {number}, but this endpoint is in view {mine.number}; {what}"
+    return OtherViewError(msg, number=number, current=mine.number)
+
+
+def _check_payload(payload: object) -> None:
+    if not isinstance(payload, bytes):
+        msg = f"payload is {type(payload).__name__}; expected bytes: encode it first"
+        raise UsageError(msg)
+    if len(payload) > PAYLOAD_MAX:
+        msg = (
+            f"payload has {len(payload)} bytes; at most {PAYLOAD_MAX} can be sent: divide it, or "
+            "send where it can be fetched"
+        )
+        raise UsageError(msg)

@@ -1,0 +1,159 @@
+"""The holding buffer: packets that wait, by what each waits for first, within limits.
+
+Half of a limit is divided equally among the peers: nobody can use up another's part of it. The
+other half goes to whoever comes first. So one peer cannot keep out the packets of all others.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from antecede.endpoint.messages import FREE, Packet
+from antecede.errors import HoldFullError
+
+
+class Hold:
+    """Packets by arrival; of those that are ready, the one that arrived first goes first."""
+
+    def __init__(self, n: int, low: int, count_max: int, bytes_max: int, *, pull: bool) -> None:
+        self.count_max = count_max
+        self.bytes_max = bytes_max
+        self.count = 0
+        """How many packets are held, and the bytes of their payloads; also those of each source."""
+        self.bytes = 0
+        self.counts = [0] * n
+        self.sizes = [0] * n
+        self.packets: dict[int, Packet] = {}
+        self.arrivals = 0
+        self.ready: list[int] = []
+        """Arrivals that may be delivered, a heap; those that bring no message are apart."""
+        self.controls: list[int] = []
+        self.waiting: dict[int, list[tuple[int, int]]] = {}
+        """The others, by the place that each waits at: heaps of (key, arrival)."""
+        self._low = low
+        self._pull = pull
+
+    def check_room(self, packet: Packet, size: int, *, is_blocked: bool, count: int = 1) -> None:
+        """Refuse a packet that must be held if there is no room for the bytes that it brings."""
+        if 2 * (self.count + count) < self.count_max and 2 * (self.bytes + size) <= self.bytes_max:
+            return
+        places, limit = self.count_max, self.bytes_max
+        if self._pull and is_blocked:
+            # Leave room for what can be taken: it may be what all the others wait for.
+            places, limit = places - 1, limit // 2
+        source = packet.source_no
+        is_alone = self._pull and not is_blocked and not self.ready
+        if _fits(places, self.counts, count, source) and (
+            is_alone or _fits(limit, self.sizes, size, source)
+        ):
+            return
+        brought = (
+            f"brings {count} messages, {size} bytes, which" if count > 1 else f"({size} bytes)"
+        )
+        msg = (
+            f"packet {packet.n} from {packet.source!r} {brought} must be held, but "
+            f"{self.count} ({self.bytes} bytes) are held already, {self.counts[source]} of them "
+            f"from {packet.source!r} (held_max={self.count_max}, held_bytes_max={self.bytes_max}); "
+            "offer it again after others have arrived"
+        )
+        raise HoldFullError(msg, held=self.count, held_max=self.count_max)
+
+    def add(self, packet: Packet, need: int) -> None:
+        """Hold a packet that waits for this."""
+        self.arrivals = arrival = self.arrivals + 1
+        self.put_back(arrival, packet)
+        self.file(arrival, need)
+
+    def put_back(self, arrival: int, packet: Packet) -> None:
+        """Hold a packet under the number that it had before; :meth:`file` must follow."""
+        self.packets[arrival] = packet
+        self.count_in(packet)
+
+    def count_in(self, packet: Packet) -> None:
+        """Count a packet against the limits."""
+        size, source = len(packet.content.payload), packet.source_no
+        self.count += 1
+        self.bytes += size
+        self.counts[source] += 1
+        self.sizes[source] += size
+
+    def count_out(self, packet: Packet) -> None:
+        """Count a packet no longer."""
+        size, source = len(packet.content.payload), packet.source_no
+        self.count -= 1
+        self.bytes -= size
+        self.counts[source] -= 1
+        self.sizes[source] -= size
+
+    def file(self, arrival: int, need: int) -> None:
+        """Note what a held packet waits for."""
+        if need == FREE:
+            heappush(self.ready if self.packets[arrival].content.seq else self.controls, arrival)
+            return
+        place = need & self._low
+        heap = self.waiting.get(place)
+        if heap is None:
+            self.waiting[place] = [(need, arrival)]
+        else:
+            heappush(heap, (need, arrival))
+
+    def wake(self, place: int, reached: int) -> list[int]:
+        """Return the arrivals, in order, that waited at a place for this key or a lower one."""
+        heap = self.waiting[place]
+        woken: list[int] = []
+        while heap and heap[0][0] <= reached:
+            woken.append(heappop(heap)[1])
+        if not heap:
+            del self.waiting[place]
+        woken.sort()
+        return woken
+
+    def wake_for(self, key: int) -> list[int]:
+        """Return the arrivals, in order, that waited for exactly this key."""
+        place = key & self._low
+        heap = self.waiting.pop(place, [])
+        rest = [pair for pair in heap if pair[0] != key]
+        if rest:
+            heapify(rest)
+            self.waiting[place] = rest
+        return sorted([arrival for need, arrival in heap if need == key])
+
+    def wake_all(self) -> list[int]:
+        """Return all arrivals, in order, to be filed again."""
+        self.waiting.clear()
+        self.ready.clear()
+        self.controls.clear()
+        return sorted(self.packets)
+
+    def take(self, arrival: int) -> Packet:
+        """Stop holding a packet that is not filed."""
+        packet = self.packets.pop(arrival)
+        self.count_out(packet)
+        return packet
+
+    def pop_ready(self, sender: int | None = None) -> int:
+        """Return the ready arrival that came first (of this sender), or 0, and file it no more."""
+        if sender is None:
+            return heappop(self.ready) if self.ready else 0
+        found = [a for a in self.ready if self.packets[a].content.sender == sender]
+        if not found:
+            return 0
+        self.ready.remove(min(found))
+        heapify(self.ready)
+        return min(found)
+
+
+def _fits(limit: int, used: list[int], more: int, source: int) -> bool:
+    """Tell whether ``more`` of a source fit under a limit and leave the other peers their shares.
+
+    The list has a place for ourselves too, which is not used.
+    """
+    total, peers = sum(used) + more, max(len(used) - 1, 1)
+    if total > limit:
+        return False
+    share = limit // (2 * peers)
+    if used[source] + more <= share:
+        return True
+    kept = sum([share - amount for amount in used if amount < share])
+    kept -= share + max(share - used[source], 0)  # ours, and the source's own
+    return total + kept <= limit

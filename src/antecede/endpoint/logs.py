@@ -1,0 +1,362 @@
+"""The log of [KS98] by numbers, in two parts, and its form as bytes.
+
+``log`` has the entries that still name someone: key -> mask of destinations. ``tops`` has each
+sender's newest key. An entry that names nobody is kept only if it is its sender's newest, so
+``tops`` stands for it, and purging has nothing left to do. As bytes, messages are told by their
+distance from their sender's newest: these *places*, ``(top - clock) << shift | sender``, are small
+and close together.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_, sub
+from typing import Final, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, Message, MessageId, Packet
+from antecede.endpoint.numbers import (
+    BYTE,
+    FEW,
+    Sets,
+    get_ascending,
+    get_clocks,
+    get_column,
+    is_key,
+    put_clocks,
+    put_column,
+    read_varint,
+    varint,
+)
+from antecede.endpoint.rules import NOBODY, Rules, State, Wire, knows_too_much
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Tops = list[int]
+Log = dict[int, int]
+Control = tuple[Tops, Log]
+Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
+"""A log by names: sorted (sender, clock, destinations)."""
+
+PAIRS: Final = 3
+"""A form of a few entries with one destination each: place and destination in one number."""
+TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
+
+
+def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
+    """RCV(4): merge two logs.
+
+    An entry that one side lacks, although it has a newer one of that sender, was deleted there in
+    the causal past, so it goes. Entries that both have keep the destinations that both have.
+    """
+    both = {key: mask for key, mask in log.items() if key > their_tops[key & low]} if log else {}
+    find = log.get
+    for key, mask in their_log.items():
+        other = find(key)
+        if other is None:
+            if key > tops[key & low]:
+                both[key] = mask
+        elif rest := mask & other:
+            both[key] = rest
+    return [a if a > b else b for a, b in zip(tops, their_tops)], both
+
+
+def take(log: Log, dests: int) -> dict[int, list[int]]:
+    """Drop destinations from every entry; return the entries that named each."""
+    needs: dict[int, list[int]] = {}
+    for key in [key for key, mask in log.items() if mask & dests]:
+        mask = log[key]
+        if rest := mask & ~dests:
+            log[key] = rest
+        else:
+            del log[key]
+        hit = mask & dests
+        while hit:
+            dest = hit.bit_length() - 1
+            hit ^= 1 << dest
+            if dest in needs:
+                needs[dest].append(key)
+            else:
+                needs[dest] = [key]
+    return needs
+
+
+def entries(view: View, tops: Tops, log: Log) -> Log:
+    """Return the entries of a log, also each sender's newest, even if it names nobody."""
+    return dict.fromkeys([key for key in tops if key > view.low], 0) | log
+
+
+def spelt(view: View, tops: Tops, log: Log) -> Entries:
+    """Return these entries by names, sorted."""
+    found = entries(view, tops, log).items()
+    return tuple(sorted([(*view.id(key), view.names(mask)) for key, mask in found]))
+
+
+def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
+    """Return a log with one more message, for these destinations; change nothing."""
+    tops = tops.copy()
+    tops[key & low] = key
+    return tops, {**log, key: dests} if dests else log
+
+
+def newest(view: View, log: Log) -> Tops:
+    """Return each sender's newest entry."""
+    tops = list(range(view.n))
+    for key in log:
+        tops[key & view.low] = max(key, tops[key & view.low])
+    return tops
+
+
+def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
+    """Return the entries that name someone, by names, in order."""
+    found = spelt(view, [], log)
+    return {MessageId(sender, clock): frozenset(names) for sender, clock, names in found}
+
+
+def size(count: int, log: Log) -> ControlSize:
+    """Return the size of so many entries with the destinations of a log."""
+    dests = sum(map(int.bit_count, log.values()))
+    return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
+
+
+def loaded(rules: Rules, state: Fields) -> Control:
+    """Read tops and log as a process can keep them."""
+    view = rules.view
+    tops = state.keys("tops", view.n, view.shift)
+    if tops[rules.me] >> view.shift > rules.made:
+        raise state.wrong("tops", tops, f"at most {rules.made} messages of its own")
+    return tops, load_log(state, "log", view, tops)
+
+
+def load_open(rules: Rules, state: Fields, name: str, least: int) -> list[list[int]]:
+    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
+    rows = state.rows(name, rules.view.n)
+    for row in rows:
+        if sorted(row) != row or (row and not least <= row[0] <= row[-1] <= rules.made):
+            raise state.wrong(name, row, f"ascending numbers from {least}")
+    return rows
+
+
+def saved(log: Log) -> list[list[object]]:
+    """Return a log as state keeps it."""
+    return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
+
+
+def load_log(state: Fields, name: str, view: View, tops: Tops, *, is_open: bool = False) -> Log:
+    """Read a log that goes with these tops; with ``is_open`` entries may name nobody."""
+    log: Log = {}
+    for entry in state.list(name):
+        if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
+            raise state.wrong(name, entry, "a key and its destinations")
+        key, mask = entry[0], state.as_mask(name, entry[1], view.n)
+        is_past = view.low < key and key & view.low < view.n and key <= tops[key & view.low]
+        if key in log or not is_past or not (mask or is_open):
+            raise state.wrong(name, entry, "distinct messages that are known of, for someone")
+        log[key] = mask
+    return log
+
+
+def get_keys(data: bytes, at: int, message: Message) -> tuple[list[int], int]:
+    """Read messages, ascending, that the sender of this one could know of."""
+    keys, at = get_ascending(data, at)
+    view, own = message.view, message.seq << message.view.shift | message.sender
+    for key in keys:
+        if not is_key(key, view) or (key & view.low == message.sender and key >= own):
+            raise PeerError("knows of strangers, or of later messages of its sender")
+    return keys, at
+
+
+class Logged(Rules):
+    """What rules that keep a log, and whose messages carry one, have in common."""
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._tops: Tops = list(range(view.n))
+        self._log: Log = {}
+
+    def check(self, packet: Packet) -> str:
+        """Refuse to hear of messages that this process has not sent."""
+        claimed = cast("Control", packet.content.control)[0][self.me] >> self.shift
+        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the messages that are named for this process."""
+        return cast("list[int] | None", packet.own) or NOBODY
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether the sender of a packet knew of a message."""
+        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the entries that still name a destination."""
+        return explicit(self.view, self._log)
+
+    def kept_entries(self) -> int:
+        """Return the entries of the log."""
+        return len(entries(self.view, self._tops, self._log))
+
+    def state(self) -> State:
+        """Return tops and log."""
+        return {"tops": list(self._tops), "log": saved(self._log)}
+
+    def load(self, state: Fields) -> None:
+        """Take over both."""
+        self._tops, self._log = loaded(self, state)
+
+
+class LogWire(Wire):
+    """Writes and reads tops and log, which all copies share, and the needs of each copy.
+
+    A subclass may write something before them, and add what it read to the control.
+    """
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.sets = Sets(view)
+
+    def put(self, message: Message) -> bytes:
+        """Return tops and log."""
+        tops, log = cast("Control", message.control)[:2]
+        base, form, column = put_clocks(tops, self.view, message.seq)
+        if not log:
+            return b"".join((BYTE[form], base, column, b"\0"))
+        low = self.view.low
+        by_place = {tops[key & low] - key | key & low: mask for key, mask in log.items()}
+        places = sorted(by_place)
+        if len(places) <= FEW and (pairs := self._put_pairs(places, by_place)):
+            return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(places)], pairs))
+        masks = list(map(by_place.__getitem__, places))
+        width, gaps = put_column(_gaps(places))
+        how, dests = self.sets.put(masks)
+        form |= width << 2 | how << 4
+        return b"".join((BYTE[form], base, column, varint(len(places)), gaps, dests))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read tops and log."""
+        low, form = self.view.low, data[at]
+        tops, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
+        if tops[message.sender] >> self.view.shift >= message.seq:
+            msg = "knows of later messages of its sender"
+            raise PeerError(msg)
+        if not data[at]:
+            if form > 3:
+                raise PeerError(_OTHER_FORM)
+            return (tops, {}), at + 1
+        length, at = data[at], at + 1
+        if length > 0x7F:
+            length, at = read_varint(data, at - 1)
+        log: Log = {}
+        high, named, how = ~low, self.excluded(message), form >> 4
+        if how == PAIRS:
+            at = self._get_pairs(data, at, length, tops, log)
+            is_right = not form & 12
+            is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
+        else:
+            gaps, at = get_column(data, at, length, form >> 2 & 3)
+            masks, at = self.sets.get(data, at, length, how)
+            place = -1
+            for gap, mask in zip(gaps, masks):
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = mask
+            is_right = how != Sets.SINGLES or length > FEW
+            is_named = reduce(or_, masks) & named > 0
+        if not is_right:
+            raise PeerError(_OTHER_FORM)
+        if min(log) <= low or is_named:
+            raise PeerError(TOO_EARLY)
+        return (tops, log), at
+
+    def excluded(self, message: Message) -> int:
+        """Return whom no entry may name: the message's own destinations stand for themselves."""
+        return message.dests & ~(1 << message.sender)
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return the needs of a copy."""
+        needs = cast("list[int] | None", packet.own)
+        if not needs:
+            return b"\0"
+        low = self.view.low
+        tops = cast("Control", packet.content.control)[0]
+        if len(needs) == 1:  # usual: the place alone
+            key = needs[0]
+            return varint((tops[key & low] - key | key & low) + 1 << 1)
+        width, gaps = put_column(_gaps(sorted([tops[k & low] - k | k & low for k in needs])))
+        return varint(len(needs) << 3 | width << 1 | 1) + gaps
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read the needs of a copy."""
+        code, at = data[at], at + 1
+        if not code:
+            return None, at
+        if code > 0x7F:
+            code, at = read_varint(data, at - 1)
+        tops = cast("Control", packet.content.control)[0]
+        low = self.view.low
+        if not code & 1:
+            place = (code >> 1) - 1
+            needs = [tops[place & low] - (place & ~low)]
+        else:
+            gaps, at = get_column(data, at, code >> 3, code >> 1 & 3)
+            needs, place = [], -1
+            for gap in gaps:
+                place += gap + 1
+                needs.append(tops[place & low] - (place & ~low))
+            if len(needs) < 2:
+                raise PeerError(_OTHER_FORM)
+        if min(needs) <= low:
+            raise PeerError(TOO_EARLY)
+        return needs, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return what one copy carries: sorted entries (sender, clock, destinations)."""
+        return spelt(self.view, *_carried(packet))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return these entries with their destinations."""
+        tops, log = _carried(packet)
+        return size(len(entries(self.view, tops, log)), log)
+
+    def _put_pairs(self, places: list[int], by_place: Log) -> bytes:
+        """Return the entries of a short log, or nothing if one has several destinations."""
+        shift, pairs = self.view.shift, b""
+        for place in places:
+            mask = by_place[place]
+            if mask & mask - 1:
+                return b""
+            pairs += varint(place << shift | mask.bit_length() - 1)
+        return pairs
+
+    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops, log: Log) -> int:
+        """Read the entries of a short log, and return the place behind them."""
+        shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
+        if length > FEW:
+            raise PeerError(_OTHER_FORM)
+        for _ in range(length):
+            code, at = data[at], at + 1
+            if code > 0x7F:
+                code, at = read_varint(data, at - 1)
+            place, number = code >> shift, code & low
+            if number >= n or place <= last:
+                raise PeerError(TOO_EARLY)
+            log[tops[place & low] - (place & ~low)] = 1 << number
+            last = place
+        return at
+
+
+_OTHER_FORM: Final = "has a log in another form than it should have"
+
+
+def _carried(packet: Packet) -> Control:
+    """Return tops and log with the needs of one copy, which name its destination."""
+    tops, log = cast("Control", packet.content.control)[:2]
+    needs, bit = cast("list[int] | None", packet.own) or NOBODY, 1 << packet.dest_no
+    return tops, log | {key: log.get(key, 0) | bit for key in needs}
+
+
+def _gaps(places: list[int]) -> list[int]:
+    """Return the first of ascending places, and how many lie between two."""
+    gaps = list(map(sub, places[1:], map(_ONE_MORE, places)))
+    return [places[0], *gaps]
+
+
+_ONE_MORE: Final = (1).__add__

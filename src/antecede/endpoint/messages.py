@@ -1,0 +1,289 @@
+"""The plain data that goes into an endpoint and comes out of it.
+
+Only endpoints and Codecs make packets, so their parts are known to be well-formed. Inside,
+processes are numbers; names are spelt out when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from antecede.endpoint.view import View
+
+NOTHING: Final = 0
+"""For ``send(..., after=NOTHING)``: the message depends on no local event."""
+COUNT_MAX: Final = 1 << 48
+"""The highest number of a message, packet or event: a million a second reach it in nine years."""
+PAYLOAD_MAX: Final = 1 << 26
+"""The largest payload, in bytes."""
+FREE: Final = -1
+"""Instead of a key: waits for nothing."""
+
+ID_BYTES: Final = 2
+CLOCK_BYTES: Final = 4
+PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
+
+
+class MessageId(NamedTuple):
+    """A message's name: its sender, and its number among that process's sends, from 1."""
+
+    sender: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.sender}:{self.seq}"
+
+
+class Need(NamedTuple):
+    """One thing that a held message waits for.
+
+    Usually it is the process's message of that number, or, where a channel keeps order, the
+    messages up to it: ``skip`` takes the same numbers. ``unit`` names anything else: ``ack`` is an
+    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp,
+    ``relayed`` what the process has sent or passed on by its own count.
+    """
+
+    process: str
+    number: int
+    unit: str = "message"
+
+    @property
+    def message(self) -> MessageId | None:
+        """The message waited for, if it is one."""
+        return MessageId(self.process, self.number) if self.unit == "message" else None
+
+    def __str__(self) -> str:
+        return f"{self.unit} {self.number} of {self.process}"
+
+
+class ControlSize(NamedTuple):
+    """The size of a packet's control by the model of [JPCY97]: 2 bytes an id, 4 bytes a clock."""
+
+    entries: int
+    destinations: int
+    model_bytes: int
+
+
+class Record:
+    """Equality, hash and text by the attributes in ``__match_args__``."""
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        parts = zip(self.__match_args__, self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join([f'{name}={value!r}' for name, value in parts])})"
+
+
+class Message:
+    """What all copies of a message share; ``dests`` is a mask.
+
+    What a protocol sends for its own purposes has number 0 and no destinations.
+    """
+
+    __slots__ = ("body", "control", "dests", "payload", "sender", "seq", "view")
+
+    def __init__(
+        self, view: View, sender: int, seq: int, dests: int, payload: bytes, control: object
+    ) -> None:
+        self.view = view
+        self.sender = sender
+        self.seq = seq
+        self.dests = dests
+        self.payload = payload
+        self.control = control
+        self.body: tuple[int, bytes] | None = None
+        """What a Codec made of it; the copies share it."""
+
+    @property
+    def id(self) -> MessageId:
+        """The message's name."""
+        return MessageId(self.view.members[self.sender], self.seq)
+
+    def under(self, control: object) -> Message:
+        """Return the same message with another control."""
+        return Message(self.view, self.sender, self.seq, self.dests, self.payload, control)
+
+
+class Packet(Record):
+    """One transmission on the channel ``source -> dest``; hand it to any network.
+
+    ``n`` numbers the packets of that channel from 1, data and control alike. ``content`` is what it
+    shares with the other copies of its message, ``own`` what this copy says besides.
+    """
+
+    __slots__ = ("content", "dest_no", "n", "own", "source_no")
+    __match_args__: ClassVar = (
+        "source", "dest", "n", "kind", "message", "dests", "payload", "control", "view",
+    )  # fmt: skip
+
+    def __init__(self, content: Message, source_no: int, dest_no: int, n: int, own: object) -> None:
+        self.content = content
+        self.source_no = source_no
+        self.dest_no = dest_no
+        self.n = n
+        self.own = own
+
+    @property
+    def view(self) -> View:
+        """The view that it belongs to."""
+        return self.content.view
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of that view."""
+        return self.content.view.protocol
+
+    @property
+    def source(self) -> str:
+        """The process that sent the packet; with a relay, not the message's sender."""
+        return self.content.view.members[self.source_no]
+
+    @property
+    def dest(self) -> str:
+        """The process it is for."""
+        return self.content.view.members[self.dest_no]
+
+    @property
+    def kind(self) -> Literal["data", "control"]:
+        """Whether it brings a message, or something for the protocol alone."""
+        return "data" if self.content.seq else "control"
+
+    @property
+    def message(self) -> MessageId | None:
+        """The message that a data packet brings."""
+        return self.content.id if self.content.seq else None
+
+    @property
+    def dests(self) -> tuple[str, ...]:
+        """All destinations of the message, sorted."""
+        return self.content.view.names(self.content.dests)
+
+    @property
+    def payload(self) -> bytes:
+        """What was sent."""
+        return self.content.payload
+
+    @property
+    def control(self) -> object:
+        """The protocol's own information, by names, as its paper writes it."""
+        return self.content.view.forms.spell(self)
+
+
+class Delivery(Record):
+    """A message handed to the application.
+
+    ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty unless it
+    rests on messages that were declared lost by ``skip``: then it names these.
+    """
+
+    __slots__ = ("content", "event", "unmet")
+    __match_args__: ClassVar = ("message", "dests", "payload", "event", "unmet")
+
+    def __init__(self, content: Message, event: int, unmet: tuple[Need, ...]) -> None:
+        self.content = content
+        self.event = event
+        self.unmet = unmet
+
+    @property
+    def message(self) -> MessageId:
+        """The message delivered."""
+        return self.content.id
+
+    @property
+    def source(self) -> str:
+        """The process that sent the message, even if a relay brought it."""
+        return self.content.view.members[self.content.sender]
+
+    @property
+    def dests(self) -> tuple[str, ...]:
+        """All destinations of the message, sorted."""
+        return self.content.view.names(self.content.dests)
+
+    @property
+    def payload(self) -> bytes:
+        """What was sent."""
+        return self.content.payload
+
+
+class Effects(Record):
+    """The outcome of a call: packets for the network, deliveries for the application.
+
+    After ``send``, ``event`` is the number of that send; after any other call, the number of the
+    endpoint's latest event (0 before the first).
+    """
+
+    __slots__ = ("deliveries", "event", "packets")
+    __match_args__: ClassVar = ("packets", "deliveries", "event")
+
+    def __init__(
+        self,
+        packets: tuple[Packet, ...] = (),
+        deliveries: tuple[Delivery, ...] = (),
+        event: int = 0,
+    ) -> None:
+        self.packets = packets
+        self.deliveries = deliveries
+        self.event = event
+
+
+# Endpoints and Codecs make their records with these: that is quicker than calling the class.
+
+_new = object.__new__
+
+
+def new_message(
+    view: View, sender: int, seq: int, dests: int, payload: bytes, control: object
+) -> Message:
+    """Make a message."""
+    made = _new(Message)
+    made.view = view
+    made.sender = sender
+    made.seq = seq
+    made.dests = dests
+    made.payload = payload
+    made.control = control
+    made.body = None
+    return made
+
+
+def new_packet(content: Message, source_no: int, dest_no: int, n: int, own: object) -> Packet:
+    """Make a packet."""
+    made = _new(Packet)
+    made.content = content
+    made.source_no = source_no
+    made.dest_no = dest_no
+    made.n = n
+    made.own = own
+    return made
+
+
+def new_delivery(content: Message, event: int, unmet: tuple[Need, ...]) -> Delivery:
+    """Make a delivery."""
+    made = _new(Delivery)
+    made.content = content
+    made.event = event
+    made.unmet = unmet
+    return made
+
+
+def new_effects(
+    packets: tuple[Packet, ...], deliveries: tuple[Delivery, ...], event: int
+) -> Effects:
+    """Make effects."""
+    made = _new(Effects)
+    made.packets = packets
+    made.deliveries = deliveries
+    made.event = event
+    return made

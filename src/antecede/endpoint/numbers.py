@@ -1,0 +1,511 @@
+"""Numbers as bytes: varints, columns of small numbers, sets of members, and clocks.
+
+A column has lanes of 3, 4, 6 or 8 bits. The greatest number of a lane says that the rest of the
+value follows the column as a varint. The width follows from the mean. The standard library converts
+lanes quickly: 3 and 4 bits as octal and hexadecimal text, 6 as base 64. All forms are canonical: a
+reader refuses what no writer writes.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from antecede.endpoint.messages import COUNT_MAX
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import PeerError
+
+BYTE: Final = [bytes((value,)) for value in range(256)]
+FEW: Final = 3
+"""So many values take a byte each: little would be gained."""
+WIDTHS: Final = (3, 4, 6, 8)
+EIGHT: Final = 3
+"""The number of the widest lane."""
+_MEANS: Final = (3, 11, 45)
+"""Below these means of a column, lanes of that width are shortest, about."""
+_LEAST: Final = (0, *_MEANS, 256)
+_MOST: Final = (7, 15, 63, 255)
+_BELOW: Final = [bytes(range(most)) for most in _MOST]
+_HEX: Final = b"0123456789abcdef"
+_B64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_TO_OCTAL: Final = _HEX[:8].ljust(256, b"7")
+_TO_HEX: Final = _HEX.ljust(256, b"f")
+_TO_B64: Final = _B64.ljust(256, b"/")
+_FROM_HEX: Final = bytes([max(_HEX.find(char), 0) for char in range(256)])
+_FROM_B64: Final = bytes([max(_B64.find(char), 0) for char in range(256)])
+_HIGH: Final = bytes([value >> 2 for value in _FROM_HEX])
+_LOW: Final = bytes([value & 3 for value in _FROM_HEX])
+_SMALL: Final = COUNT_MAX >> 1
+_SHIFTED_MAX: Final = 1024
+"""Up to so many bits, shifting one number is quicker than reading text."""
+
+
+# Numbers.
+
+
+def varint(value: int) -> bytes:
+    """Return a number from 0, seven bits to a byte, the lowest first."""
+    if value < 0x80:
+        return BYTE[value]
+    if value < 0x4000:
+        return BYTE[value & 0x7F | 0x80] + BYTE[value >> 7]
+    return BYTE[value & 0x7F | 0x80] + varint(value >> 7)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place behind it."""
+    value = data[at]
+    if value < 0x80:
+        return value, at + 1
+    value &= 0x7F
+    for shift in range(7, 70, 7):
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if not byte:
+                break
+            return value, at + 1
+    msg = "has a number that is longer than it needs to be"
+    raise PeerError(msg)
+
+
+def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
+    """Return the number of a message, packet or event, and the place behind it."""
+    value, at = read_varint(data, at)
+    if not least <= value <= COUNT_MAX:
+        msg = f"has the number {value}; expected {least} to {COUNT_MAX}"
+        raise PeerError(msg)
+    return value, at
+
+
+def folded(value: int) -> int:
+    """Return a number of either sign as one from 0: above 0 odd ones, else even ones."""
+    return 2 * value - 1 if value > 0 else -2 * value
+
+
+def unfolded(code: int) -> int:
+    """Return the number of which :func:`folded` made this."""
+    return code + 1 >> 1 if code & 1 else -(code >> 1)
+
+
+def is_key(key: int, view: View) -> bool:
+    """Tell whether a key can be that of a member's message."""
+    return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
+
+
+# Columns.
+
+
+def put_column(values: list[int]) -> tuple[int, bytes]:
+    """Return the number of the width, and the column."""
+    count = len(values)
+    try:
+        column = bytes(values)
+    except ValueError:
+        column = bytes([min(value, 255) for value in values])
+    if count <= FEW:
+        number, lane = EIGHT, column
+        if 255 not in column:
+            return EIGHT, column
+    else:
+        number = _width(count, sum(column))
+        lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+    if column.translate(None, _BELOW[number]):
+        most = _MOST[number]
+        return number, lane + b"".join([varint(value - most) for value in values if value >= most])
+    return number, lane
+
+
+def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
+    """Read so many values, and return the place behind them."""
+    most = _MOST[number]
+    if number == EIGHT:
+        lane = data[at : at + count]
+        at += count
+        if at > len(data):
+            raise PeerError(_NOT_FILLED)
+    else:
+        lane, at = get_lane(data, at, count, WIDTHS[number])
+    if most not in lane:
+        if count <= FEW:
+            if number == EIGHT:
+                return lane, at
+        elif _LEAST[number] * count <= sum(lane) < _LEAST[number + 1] * count:
+            return lane, at
+    else:
+        values, at = _with_rests(data, at, lane, most)
+        total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
+        if number == _width(count, total):
+            return values, at
+    msg = f"has a column of {count} in lanes of another width than it should have"
+    raise PeerError(msg)
+
+
+def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
+    """Return the values of a column in which some are larger than its lanes can hold."""
+    large = lane.count(most)
+    rests = data[at : at + large]
+    if len(rests) == large and max(rests) < 0x80:  # usual: a byte each
+        rest = iter(rests)
+        return [value if value < most else most + next(rest) for value in lane], at + large
+    values = list(lane)
+    place = -1
+    for _ in range(large):
+        place = lane.index(most, place + 1)
+        more, at = read_varint(data, at)
+        values[place] += more
+    return values, at
+
+
+def put_ascending(values: list[int]) -> bytes:
+    """Return different numbers from 0 in ascending order: how many, and a column of gaps."""
+    if not values:
+        return b"\0"
+    gaps = [value - before - 1 for before, value in zip([-1, *values], values)]
+    number, column = put_column(gaps)
+    return varint(len(values) << 2 | number) + column
+
+
+def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
+    """Read such numbers, and return the place behind them."""
+    code, at = read_varint(data, at)
+    if 0 < code < 4:
+        msg = "has a column of nothing in a form that it should not have"
+        raise PeerError(msg)
+    values: list[int] = []
+    if code:
+        gaps, at = get_column(data, at, code >> 2, code & 3)
+        value = -1
+        for gap in gaps:
+            value += gap + 1
+            values.append(value)
+    return values, at
+
+
+def _width(count: int, total: int) -> int:
+    if count <= FEW or total >= _MEANS[2] * count:
+        return EIGHT
+    return 2 if total >= _MEANS[1] * count else 1 if total >= _MEANS[0] * count else 0
+
+
+def put_lane(column: bytes, width: int) -> bytes:
+    """Return values in lanes; what is too large becomes the greatest number of its lane."""
+    if width == 8:
+        return column
+    if width == 6:
+        digits = column.translate(_TO_B64)
+        over = -len(digits) & 3
+        whole = a2b_base64(digits + b"A" * over if over else digits)
+        return whole[: len(digits) * 6 + 7 >> 3]
+    if width == 4:
+        digits = column.translate(_TO_HEX)
+        return a2b_hex(digits + b"0" if len(digits) & 1 else digits)
+    return _put_digits(column.translate(_TO_OCTAL), width)
+
+
+def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
+    """Read so many lanes, and return the place behind them."""
+    if width in (1, 3):
+        digits, at = _get_digits(data, at, count, width)
+        return digits.encode().translate(_FROM_HEX), at
+    bits = count * width
+    end = at + (bits + 7 >> 3)
+    part = data[at:end]
+    if end > len(data):
+        msg = f"claims {count} numbers of {width} bits, but ends too early"
+        raise PeerError(msg)
+    if width == 8:
+        return part, end
+    fill = -bits & 7
+    if fill and part[-1] & _FILL[fill]:
+        raise PeerError(_NOT_FILLED)
+    if width == 6:
+        return b2a_base64(part + _ZEROS[len(part) % 3]).translate(_FROM_B64)[:count], end
+    if width == 4:
+        lane = b2a_hex(part).translate(_FROM_HEX)
+        return lane[:-1] if count & 1 else lane, end
+    pairs = b2a_hex(part)
+    lanes = bytearray(2 * len(pairs))
+    lanes[0::2], lanes[1::2] = pairs.translate(_HIGH), pairs.translate(_LOW)
+    return bytes(lanes[:count]), end
+
+
+def _put_digits(digits: str | bytes, width: int) -> bytes:
+    """Return digits of 1, 2 or 3 bits."""
+    bits = width * len(digits)
+    return (int(digits or b"0", 1 << width) << (-bits & 7)).to_bytes(bits + 7 >> 3, "big")
+
+
+def _get_digits(data: bytes, at: int, count: int, width: int) -> tuple[str, int]:
+    """Read so many digits of 1 or 3 bits as text, and return the place behind them."""
+    bits = count * width
+    end, fill = at + (bits + 7 >> 3), -bits & 7
+    whole = int.from_bytes(data[at:end], "big")
+    if end > len(data) or whole & _FILL[fill]:
+        raise PeerError(_NOT_FILLED)
+    return format(whole >> fill, f"0{count}{'b' if width == 1 else 'o'}") if count else "", end
+
+
+_FILL: Final = [(1 << fill) - 1 for fill in range(8)]
+_LESS: Final = bytes([0, *range(255)])
+_ZEROS: Final = (b"", b"\0\0", b"\0")
+_STRANGER: Final = "names someone who is not a member"
+_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
+_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
+
+
+# Blocks: columns of many small numbers, also in Rice's code.
+
+RICE: Final = len(WIDTHS)
+"""From here on the forms of blocks in Rice's code, with k = 0 and more."""
+_HALF_MEANS: Final = (3, 6, 12, 22)
+"""Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
+_UNARY: Final = ["1" * value + "0" for value in range(256)]
+_OVER: Final = [bytes([value >> k for value in range(256)]) for k in range(4)]
+_UNDER: Final = [bytes([value & (1 << k) - 1 for value in range(256)]) for k in range(4)]
+"""The two parts of a number: what is in unary, and what is in its lane."""
+
+
+def put_block(values: list[int]) -> bytes:
+    """Return numbers with their form: a number takes k + 1 + (number >> k) bits, or a column."""
+    k = _rice(len(values), sum(values))
+    if k == len(_HALF_MEANS):
+        number, column = put_column(values)
+        return BYTE[number] + column
+    try:
+        column = bytes(values)
+        text = "".join(map(_UNARY.__getitem__, column.translate(_OVER[k])))
+        low = column.translate(_UNDER[k])
+    except ValueError:
+        text = "".join(["1" * (value >> k) + "0" for value in values])
+        low = bytes([value & (1 << k) - 1 for value in values])
+    lanes = put_lane(low, k) if k else b""
+    return b"".join((BYTE[RICE + k], varint(len(text) - len(values)), lanes, _put_digits(text, 1)))
+
+
+def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
+    """Read so many numbers, and return the place behind them."""
+    k = data[at] - RICE
+    values: Sequence[int]
+    if k < 0:
+        values, at = get_column(data, at + 1, count, k + RICE)
+    else:
+        if k >= len(_HALF_MEANS):
+            msg = f"has {count} numbers in an unknown form"
+            raise PeerError(msg)
+        ones, at = read_varint(data, at + 1)
+        low, at = get_lane(data, at, count, k) if k else (b"", at)
+        text, at = _get_digits(data, at, count + ones, 1) if ones <= 8 * len(data) else ("", at)
+        values = list(map(len, text.split("0")))
+        if len(values) != count + 1 or values.pop():
+            msg = f"has another number of values than {count}"
+            raise PeerError(msg)
+        if k:
+            values = [(high << k) + rest for high, rest in zip(values, low, strict=True)]
+    if _rice(count, sum(values)) != (k if k >= 0 else len(_HALF_MEANS)):
+        msg = f"has {count} numbers in a form that is not the shortest"
+        raise PeerError(msg)
+    return values, at
+
+
+def _rice(count: int, total: int) -> int:
+    if count > FEW:
+        for k, half in enumerate(_HALF_MEANS):
+            if 2 * total < half * count:
+                return k
+    return len(_HALF_MEANS)
+
+
+# Sets of members.
+
+
+class Sets:
+    """Writes and reads lists of sets: one member each, lists, or a bit for every member."""
+
+    SINGLES: Final = 0
+    LISTS: Final = 1
+    BITS: Final = 2
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        n = view.n
+        # Wide enough for a member's number, and for n, which stands for a large set.
+        self._width = 4 if n < 16 else 6 if n < 64 else 8
+        self._is_wide = n > 255
+        bits = 16 if self._is_wide else self._width
+        self._large = n // (bits + 1) + 1
+        """Sets with more members are written as bits."""
+        self._cost = bits + 1
+        self._bit_of = [1 << number for number in range(n)].__getitem__
+        self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
+        self._sets: dict[bytes | tuple[int, ...], int] = {}
+
+    def put(self, masks: list[int]) -> tuple[int, bytes]:
+        """Return the number of the form, and some sets that are not empty."""
+        n = self.view.n
+        if sum(map(int.bit_count, masks)) == len(masks):
+            lengths = list(map(int.bit_length, masks))
+            if self._is_wide:
+                return self.SINGLES, self._put_numbers([length - 1 for length in lengths])
+            numbers = bytes(lengths).translate(_LESS)
+            width = 8 if len(numbers) <= FEW else self._width
+            return self.SINGLES, put_lane(numbers, width)
+        find = self._lists.get
+        lists = [find(mask) or self._list(mask) for mask in masks]
+        codes = [number for numbers, _ in lists for number in numbers]
+        large = codes.count(n)
+        if not self._is_list(len(codes), large, len(masks)):
+            return self.BITS, _put_digits("".join([format(mask, f"0{n}b") for mask in masks]), 1)
+        text = "".join([marks for _, marks in lists])
+        if large:
+            wide = [mask for mask in masks if mask.bit_count() > self._large]
+            text += "".join([format(mask, f"0{n}b") for mask in wide])
+        extra = varint(len(codes) - len(masks))
+        return self.LISTS, extra + self._put_numbers(codes) + _put_digits(text, 1)
+
+    def get(self, data: bytes, at: int, count: int, form: int) -> tuple[list[int], int]:
+        """Read so many sets, and return the place behind them."""
+        n = self.view.n
+        if form == self.SINGLES:
+            numbers, at = self._get_numbers(data, at, count)
+            if numbers and max(numbers) >= n:
+                raise PeerError(_STRANGER)
+            return list(map(self._bit_of, numbers)), at
+        if form == self.LISTS:
+            extra, at = read_varint(data, at)
+            length = count + extra
+            codes, at = self._get_numbers(data, at, length)
+            large = codes.count(n)
+            text, at = _get_digits(data, at, length + large * n, 1)
+            masks = self._sets_of(codes, text, length)
+            is_right = extra + large > 0 and self._is_list(length, large, count)
+        elif form == self.BITS:
+            masks, at = self._get_masks(data, at, count)
+            sizes = list(map(int.bit_count, masks))
+            kept = [size for size in sizes if size <= self._large]
+            large = count - len(kept)
+            is_right = sum(sizes) > count and not self._is_list(sum(kept) + large, large, count)
+        else:
+            is_right, masks = False, []
+        if not is_right or len(masks) != count or 0 in masks:
+            raise PeerError(_NOT_SHORTEST)
+        return masks, at
+
+    def _is_list(self, codes: int, large: int, sets: int) -> bool:
+        """Tell whether lists are as short as bits."""
+        return codes * self._cost + large * self.view.n <= sets * self.view.n
+
+    def _list(self, mask: int) -> tuple[tuple[int, ...], str]:
+        """Return a set's members, and a mark for each: 1 if another one follows."""
+        if len(self._lists) >= CACHE_MAX:
+            self._lists.clear()
+        is_large = mask.bit_count() > self._large
+        numbers = (self.view.n,) if is_large else self.view.list(mask)
+        found = self._lists[mask] = numbers, "1" * (len(numbers) - 1) + "0"
+        return found
+
+    def _sets_of(self, codes: bytes | tuple[int, ...], text: str, length: int) -> list[int]:
+        n, masks, first, behind = self.view.n, list[int](), 0, length
+        *runs, last = text[:length].split("0")
+        for run in runs:
+            end = first + len(run) + 1
+            part = codes[first:end]
+            mask = self._sets.get(part)
+            if mask is None:
+                if len(part) == 1 and part[0] == n:
+                    mask = int(text[behind : behind + n], 2)
+                    behind += n
+                    if mask.bit_count() <= self._large:
+                        raise PeerError(_NOT_SHORTEST)
+                else:
+                    mask = self._set_of(part)
+            masks.append(mask)
+            first = end
+        if last:
+            raise PeerError(_NOT_SHORTEST)
+        return masks
+
+    def _set_of(self, part: bytes | tuple[int, ...]) -> int:
+        if list(part) != sorted(set(part)) or part[-1] >= self.view.n or len(part) > self._large:
+            raise PeerError(_NOT_SHORTEST)
+        if len(self._sets) >= CACHE_MAX:
+            self._sets.clear()
+        mask = self._sets[part] = reduce(or_, [1 << number for number in part])
+        return mask
+
+    def _get_masks(self, data: bytes, at: int, count: int) -> tuple[list[int], int]:
+        n, full = self.view.n, self.view.everyone
+        bits = n * count
+        if bits > _SHIFTED_MAX:
+            text, at = _get_digits(data, at, bits, 1)
+            return [int(text[i : i + n], 2) for i in range(0, bits, n)], at
+        end = at + (bits + 7 >> 3)
+        fill, whole = -bits & 7, int.from_bytes(data[at:end], "big")
+        if end > len(data) or whole & (1 << fill) - 1:
+            raise PeerError(_NOT_FILLED)
+        return [whole >> i & full for i in range(fill + bits - n, fill - 1, -n)], end
+
+    def _put_numbers(self, numbers: list[int]) -> bytes:
+        if self._is_wide:
+            return b"".join([number.to_bytes(2, "big") for number in numbers])
+        return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
+
+    def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+        if not self._is_wide:
+            return get_lane(data, at, count, 8 if count <= FEW else self._width)
+        end = at + 2 * count
+        if end > len(data):
+            raise PeerError(_NOT_FILLED)
+        return tuple([data[i] << 8 | data[i + 1] for i in range(at, end, 2)]), end
+
+
+# Clocks: a key for each member.
+
+
+def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, bytes]:
+    """Return a key for each member: a base near ``seq``, the width, and the column."""
+    shift, low = view.shift, view.low
+    least = min(keys)
+    if least > low:
+        base = (least >> shift) - 1
+        number, column = put_column([(key >> shift) - base for key in keys])
+    else:  # of someone nothing is known
+        base = (min([key for key in keys if key > low], default=low + 1) >> shift) - 1
+        number, column = put_column([(key >> shift) - base if key > low else 0 for key in keys])
+    return varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1), number, column
+
+
+def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple[list[int], int]:
+    """Read a key for each member, and return the place behind them."""
+    code, at = data[at], at + 1
+    if code > 0x7F:
+        code, at = read_varint(data, at - 1)
+    base = seq + (code + 1 >> 1) if code & 1 else seq - (code >> 1)
+    codes: Sequence[int]
+    codes, at = get_column(data, at, view.n, number)
+    shift = view.shift
+    if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
+        if 0 not in codes:
+            return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
+    elif not 0 <= base <= COUNT_MAX - max(codes) or (1 not in codes and (base or any(codes))):
+        msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
+        raise PeerError(msg)
+    return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
+
+
+def put_vector(keys: Sequence[int], view: View, seq: int) -> bytes:
+    """Return a key for each member, with the width first."""
+    base, number, column = put_clocks(keys, view, seq)
+    return b"".join((BYTE[number], base, column))
+
+
+def get_vector(data: bytes, at: int, view: View, seq: int) -> tuple[list[int], int]:
+    """Read such keys, and return the place behind them."""
+    if data[at] > EIGHT:
+        msg = "has lanes of an unknown width"
+        raise PeerError(msg)
+    return get_clocks(data, at + 1, data[at], view, seq)

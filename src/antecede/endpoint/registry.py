@@ -1,0 +1,143 @@
+"""The registry: every protocol by name, and how to make views and endpoints."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, cast
+
+from antecede.endpoint.arguments import as_flag, as_option, distinct_names
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import CITATION_FORM, Citation, ProtocolInfo
+from antecede.endpoint.messages import ControlSize, Packet
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.view import CACHE_MAX, View
+from antecede.errors import UsageError, listed, shown
+
+_rules: dict[str, type[Rules]] = {}
+_infos: dict[str, ProtocolInfo] = {}
+_views: dict[str, View] = {}
+PROTOCOLS: Final[Mapping[str, ProtocolInfo]] = MappingProxyType(_infos)
+"""The protocols to choose from, by name."""
+MEMBERS_MAX: Final = 1 << 16
+LIMIT_MAX: Final = (1 << 62) - 1
+_LIMITS: Final = ("held_max", "held_bytes_max", "queue_max")
+
+
+def register(rules: type[Rules]) -> None:
+    """Register a protocol's rules; each module in ``protocols`` ends with this."""
+    info, module = rules.INFO, rules.__module__.rpartition(".")[2]
+    assert info.name not in _rules, f"two protocols are named {info.name}"
+    assert info.name == module, f"{module}.py registers {info.name}; use the module's name"
+    citation = Citation.first_of(sys.modules[rules.__module__].__doc__)
+    assert citation.tag, f"the References in {module}.py must begin with {CITATION_FORM}"
+    rules.INFO = replace(info, citation=citation)
+    _rules[info.name] = rules
+    _infos[info.name] = rules.INFO
+
+
+def rules_of(name: object) -> type[Rules]:
+    """Return the rules behind a protocol's name."""
+    if not isinstance(name, str) or name not in _rules:
+        near = difflib.get_close_matches(name, _rules, n=3) if isinstance(name, str) else []
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_rules)}"
+        msg = f"unknown protocol {shown(name)}; {hint}"
+        raise UsageError(msg)
+    return _rules[name]
+
+
+def endpoint(
+    protocol: str,
+    *,
+    process: str,
+    members: Iterable[str],
+    view: int = 0,
+    pull: bool = False,
+    **options: object,
+) -> Endpoint:
+    """Make one process's endpoint of a protocol.
+
+    ``members`` are all processes, in the same order everywhere, and ``view`` is the number of their
+    view: when members change, the next view has new endpoints. ``held_max`` and ``queue_max`` limit
+    what is held and what waits to be sent, ``held_bytes_max`` the payloads of what is held; half of
+    the limits on what is held is divided equally among the peers. The other options are the
+    protocol's own (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take``
+    delivers; messages ready to be taken count against ``held_max`` too, and the last place is
+    reserved for one.
+    """
+    limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
+    made = view_of(protocol, members, number=view, **options)
+    if not isinstance(process, str) or process not in made.numbers:
+        msg = f"process {shown(process)} is not a member; the members are {listed(made.members)}"
+        raise UsageError(msg)
+    flag = as_flag("pull", pull)
+    return Endpoint(made, process, rules_of(protocol).of(made), pull=flag, **limits)
+
+
+def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options: object) -> View:
+    """Return a view; equal ones are the same object, as long as few enough are in use."""
+    rules = rules_of(protocol)
+    names = distinct_names("members", members)
+    if not 1 <= len(names) <= MEMBERS_MAX:
+        msg = f"got {len(names)} members; expected 1 to {MEMBERS_MAX}, this process included"
+        raise UsageError(msg)
+    if type(number) is not int or not 0 <= number <= SAVED_MAX:
+        msg = f"view={shown(number)} is not the number of a view; expected 0 or more"
+        raise UsageError(msg)
+    for name in options:
+        if name not in rules.INFO.options:
+            known = ", ".join([*rules.INFO.options, *_LIMITS, "view", "pull"])
+            msg = f"{protocol} has no option {name!r}; it takes {known}"
+            raise UsageError(msg)
+    chosen = {
+        name: as_option(option, name, options.get(name, option.default), names)
+        for name, option in rules.INFO.options.items()
+    }
+    rules.check_options(chosen, names)
+    made = View(number, names, protocol, chosen)
+    key = repr((number, names, protocol, chosen))
+    if key not in _views:
+        if len(_views) >= CACHE_MAX:
+            _views.clear()
+        made.forms = rules.of(made).WIRE(made)
+        _views[key] = made
+    return _views[key]
+
+
+def restored(
+    view: View, state: object, *, resumed: bool, rules: type[Rules] | None = None
+) -> Endpoint:
+    """Return the endpoint of a state; ValueError says what no endpoint of this view can have.
+
+    ``rules`` takes the place of the protocol's own.
+    """
+    fields = Fields("snapshot", state)
+    process = fields.value("process", str)
+    if process not in view.numbers:
+        raise fields.wrong("process", process, f"one of {listed(view.members)}")
+    limits = {name: fields.number(name, 0, LIMIT_MAX) for name in _LIMITS}
+    pull = fields.value("pull", bool)
+    chosen = rules or rules_of(view.protocol).of(view)
+    made = Endpoint(view, process, chosen, pull=pull, **limits)
+    made.load(fields, resumed=resumed)
+    fields.end()
+    return made
+
+
+def size(packet: Packet) -> ControlSize:
+    """Return the size of a packet's control: entries, destinations, and bytes by the model."""
+    if not isinstance(packet, Packet):
+        msg = f"size() takes a Packet, got {type(packet).__name__}"
+        raise UsageError(msg)
+    return cast("ControlSize", packet.content.view.forms.measure(packet))
+
+
+def _limit(name: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= LIMIT_MAX:
+        msg = f"{name}={shown(value)} is not a limit; expected an integer from 0 to {LIMIT_MAX}"
+        raise UsageError(msg)
+    return value

@@ -1,0 +1,126 @@
+"""Rules for protocols in which processes pass messages of others on, over channels that keep order.
+
+Every packet names the message before it on its channel. So order needs nothing else, and who lost a
+packet can say which message that was.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.messages import Message, Need, Packet
+from antecede.endpoint.numbers import folded, is_key, read_varint, unfolded, varint
+from antecede.endpoint.rules import Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+
+class ChainWire(Wire):
+    """The key of the message before on the channel."""
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return its sender and its distance from this one's number; 0 for none."""
+        key = cast("int | None", packet.own)
+        if key is None:
+            return b"\0"
+        ahead = (key >> self.view.shift) - packet.content.seq
+        return varint((key & self.view.low) + 1) + varint(folded(ahead))
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        sender, at = read_varint(data, at)
+        if not sender:
+            return None, at
+        code, at = read_varint(data, at)
+        key = packet.content.seq + unfolded(code) << self.view.shift | sender - 1
+        if sender > self.view.n or not is_key(key, self.view):
+            raise PeerError("names a message before it that nobody sent")
+        if sender - 1 == packet.content.sender and unfolded(code) >= 0:
+            raise PeerError("names itself, or a later message, as the one before it")
+        return key, at
+
+    def spell(self, packet: Packet) -> object:
+        """Return None: the order of a channel is no control information."""
+        return None
+
+
+class Chained(Rules):
+    """Messages take effect in the order of the channel that brings them: places are channels."""
+
+    WIRE: ClassVar[type[Wire]] = ChainWire
+    RELAYS: ClassVar = True
+    IS_EAGER: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._last: list[int | None] = [None] * view.n
+        """By destination, the key of the last message that went there."""
+        self._newest = [0] * view.n
+        """By sender, its last message here."""
+        self._gone = 0
+        """Who is gone, with all that they have not passed on."""
+
+    def post(self, dest: int, message: Message) -> None:
+        """Send a message, or pass it on."""
+        self.outbox.append((dest, message, self._last[dest]))
+        self._last[dest] = message.seq << self.view.shift | message.sender
+
+    def check(self, packet: Packet) -> str:
+        """Refuse what comes after what followed it; that was declared lost."""
+        if packet.content.sender == self.me:
+            return "brings a message of this process itself"
+        if (packet.own is None) != (packet.n == 1):
+            return "does not name the message before it, or there is none"
+        if self.key(packet) <= self.reached[packet.source_no]:
+            return "comes after what followed it"
+        return ""
+
+    def readmit(self, packet: Packet) -> str:
+        """Accept also what was taken in turn, and only the application has not taken yet."""
+        is_taken = self.key(packet) <= self.reached[packet.source_no]
+        return "" if is_taken else self.check(packet)
+
+    def needs(self, packet: Packet) -> list[int]:
+        return [self.key(packet) - (1 << self.shift)]
+
+    def key(self, packet: Packet) -> int:
+        return packet.n << self.shift | packet.source_no
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the message before on the channel; if the relay is gone, that is lost."""
+        before = cast("int | None", packet.own)
+        if before is None or self._gone >> packet.source_no & 1:
+            return packet.source_no, 0
+        return before & self.view.low, before >> self.view.shift
+
+    def need(self, packet: Packet, key: int) -> Need:
+        before = cast("int | None", packet.own) or packet.source_no
+        return Need(self.view.members[before & self.view.low], before >> self.view.shift)
+
+    def gone(self, source: int) -> None:
+        self._gone |= 1 << source
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        return other.source_no == packet.source_no and other.n < packet.n
+
+    def newest(self, sender: int) -> int:
+        return self._newest[sender]
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        source = packet.source_no
+        self.reached[source] = self.key(packet)
+        self._newest[packet.content.sender] = packet.content.seq
+        return self.places[source]
+
+    def state(self) -> State:
+        gone = format(self._gone, "x")
+        return {"last": list(self._last), "newest": list(self._newest), "gone": gone}
+
+    def load(self, state: Fields) -> None:
+        view = self.view
+        for dest, key in enumerate(state.list("last", view.n)):
+            if key is not None and (type(key) is not int or not is_key(key, view)):
+                raise state.wrong("last", key, "the last message to each, or none")
+            self._last[dest] = key
+        self._newest = state.numbers("newest", view.n)
+        self._gone = state.mask("gone", view.n)

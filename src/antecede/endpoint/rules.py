@@ -1,0 +1,314 @@
+"""What a protocol is to an endpoint: a few decisions, by numbers.
+
+The endpoint numbers packets, drops duplicates, holds, wakes and delivers; rules never see the same
+packet twice. A packet waits for *keys*: it may be delivered when ``reached`` is at least the key
+that it asks for, at the *place* that the key names. Usually a place is a sender, and a key is
+``seq << shift | sender``. What rules want to send besides goes into ``outbox``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import ProtocolInfo
+from antecede.endpoint.messages import FREE, ControlSize, Message, MessageId, Need, Packet
+from antecede.endpoint.view import View
+from antecede.errors import QueueFullError
+
+Own = Mapping[int, object]
+"""What single copies of a message say besides, by destination."""
+ALIKE: Final[Own] = {}
+NOBODY: Final[list[int]] = []
+State = dict[str, object]
+"""Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
+
+
+class Wire:
+    """How the controls of one view look: as bytes, by names, and counted by the model of [JPCY97].
+
+    These forms are for rules without control. Bytes are canonical: what ``put`` would not write,
+    ``get`` refuses, by PeerError or by ValueError or IndexError if the bytes end too early.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def put(self, message: Message) -> bytes:
+        """Return ``message.control``, which all copies share."""
+        return b""
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        """Read the control of a message whose other parts are known, and the place behind it."""
+        return None, at
+
+    def put_own(self, packet: Packet) -> bytes:
+        """Return ``packet.own``."""
+        return b""
+
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+        """Read what one copy says besides, and the place behind it."""
+        return None, at
+
+    def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
+        """Return the packet so many places behind another in a run; None where there are no runs.
+
+        In a run messages go to one process, one after the other, and their sender hears nothing in
+        between: see :meth:`Rules.repeat`.
+        """
+        return None
+
+    def spell(self, packet: Packet) -> object:
+        """Return a packet's control by names, as its paper writes it: nested tuples."""
+        return ()
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the size of a packet's control by the model."""
+        return ControlSize(0, 0, 0)
+
+
+class Rules:
+    """One process's side of a protocol, in one view."""
+
+    INFO: ClassVar[ProtocolInfo]
+    WIRE: ClassVar[type[Wire]] = Wire
+    IS_GUARDED: ClassVar[bool] = False
+    """Whether :meth:`admit` has something to say."""
+    HEARS: ClassVar[bool] = False
+    """Whether :meth:`arrived` has something to do."""
+    RELAYS: ClassVar[bool] = False
+    """Whether packets bring messages of others than their source."""
+    UNPACKS: ClassVar[bool] = False
+    """Whether a packet may bring several messages: :meth:`unpack`."""
+    IS_EAGER: ClassVar[bool] = False
+    """Whether, in pull mode, packets take effect in their turn, before the application takes them.
+
+    It then takes the messages in that order.
+    """
+    IS_JOINT: ClassVar[bool] = False
+    """Whether one lost need makes the others of a packet doubtful, so that it waits for none."""
+
+    def __init__(self, view: View, me: int) -> None:
+        self.view = view
+        self.me = me
+        self.shift = view.shift
+        self.low = view.low
+        """Where a key's number begins, and the mask of its place."""
+        self.made = 0
+        """How many messages this process has sent."""
+        self.events = 0
+        """The number of the latest delivery, among all local events."""
+        self.is_stale = False
+        """Whether others may know more of our sends than we do: restored, and not resumed."""
+        self.queued = 0
+        """How many messages, or copies, wait here to be sent."""
+        self.queue_max = 0
+        self.reached = list(range(view.n))
+        """By place, the key up to which all is delivered here; changed, but never replaced."""
+        self.places = [(number,) for number in range(view.n)]
+        """By sender, the usual answer of :meth:`taken`."""
+        self.outbox: list[tuple[int, Message, object]] = []
+        """Copies to send now: (destination, message, own)."""
+
+    def widen(self, places: int) -> None:
+        """Have more places than members, so that keys have more bits for them."""
+        self.shift = (places - 1).bit_length()
+        self.low = (1 << self.shift) - 1
+        self.reached = list(range(self.low + 1))
+
+    @classmethod
+    def of(cls, view: View) -> type[Rules]:
+        """Return the class for a view: options may ask for another one."""
+        return cls
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        """Refuse options that do not go together; each alone is checked by its record."""
+
+    # Send.
+
+    def admit(self, others: tuple[int, ...]) -> None:
+        """Refuse a send to these by an error, before anything changes."""
+
+    def stamp(
+        self, message: Message, others: tuple[int, ...], event: int, after: int
+    ) -> Own | None:
+        """Set the control of a message of ours; return what its copies say besides.
+
+        Its send is local event number ``event``, and it depends on those up to ``after``. None says
+        that the copies leave by ``outbox``, now or later.
+        """
+        raise NotImplementedError
+
+    def repeat(self) -> bool:
+        """Send one more message behind the last, in a run, without making it.
+
+        False says that this is not all that happened: it has to be sent as any other.
+        """
+        return False
+
+    # Receive.
+
+    def check(self, packet: Packet) -> str:
+        """Return what is wrong with a packet that no correct peer sends, else nothing."""
+        return ""
+
+    def too_new(self, number: int) -> str:
+        """Return what is wrong with a packet that knows of this message of ours, if anything."""
+        return knows_too_much(self.made) if number > self.made and not self.is_stale else ""
+
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
+        """Note that a packet has arrived, before its turn has come.
+
+        Like :meth:`taken` it may raise ``reached``, and then returns the places.
+        """
+        return None
+
+    def readmit(self, packet: Packet) -> str:
+        """Note that a packet is held, in a saved state; return what is wrong with that."""
+        return self.check(packet)
+
+    def unpack(self, packet: Packet) -> list[Packet]:
+        """Return the messages that a packet brings and that are not here yet, causes first.
+
+        They may wait for each other, so that applications that pull take them in order, but for
+        nothing that is not here.
+        """
+        raise NotImplementedError
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the keys that a packet asks for."""
+        return NOBODY
+
+    def missing(self, packet: Packet) -> list[int]:
+        """Return those of these that are not reached."""
+        reached, low = self.reached, self.low
+        return [key for key in self.needs(packet) if key > reached[key & low]]
+
+    def blocker(self, packet: Packet) -> int:
+        """Return one of these, or FREE."""
+        reached, low = self.reached, self.low
+        for key in self.needs(packet):
+            if key > reached[key & low]:
+                return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Record that a packet's turn came: its message is delivered, if it is for this process.
+
+        Raise ``reached``, and return the places where it rose.
+        """
+        raise NotImplementedError
+
+    def repeated(self, first: Packet, count: int) -> bool:
+        """Record that the turn came of so many messages behind another, in a run.
+
+        False says that something else waits: each has to be taken as any other.
+        """
+        return False
+
+    # What messages are to those who wait, and to those who lost some.
+
+    def key(self, packet: Packet) -> int:
+        """Return the key that others ask for when they want this packet's message first."""
+        return packet.content.seq << self.shift | packet.content.sender
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the sender and number of the message that a packet asks for by a key."""
+        return key & self.view.low, key >> self.shift
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return what a packet asks for by a key, as ``waiting()`` shows it."""
+        sender, seq = self.wanted(packet, key)
+        return Need(self.view.members[sender], seq)
+
+    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Tell whether a packet shows that its sender knew of a message when it sent this one."""
+        return False
+
+    def lost(self, sender: int, seq: int) -> None:
+        """Note that the messages of a sender up to this number which are not here never will be."""
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        """Tell whether a packet, of which needs are lost, shows that another's message comes first.
+
+        Its sender knew of that message, or it asks for a lost one that the same sender sent later.
+        """
+        sender, seq = other.content.sender, other.content.seq
+        if self.knows(packet, sender, seq):
+            return True
+        wanted = [self.wanted(packet, key) for key in self.missing(packet)]
+        return self.INFO.is_fifo and any(who == sender and upto >= seq for who, upto in wanted)
+
+    def newest(self, sender: int) -> int:
+        """Return the number up to which all messages of a sender for this process are delivered."""
+        return self.reached[sender] >> self.low.bit_length()
+
+    def ahead(self, sender: int) -> list[int]:
+        """Return the numbers of its messages beyond that which are delivered too."""
+        return NOBODY
+
+    def gone(self, source: int) -> None:
+        """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
+
+    # What is kept.
+
+    def kept(self) -> object:
+        """Return what is kept, by names, as the specification in ``protocols.specs`` keeps it."""
+        return None
+
+    def dependencies(self) -> dict[MessageId, frozenset[str]]:
+        """Return the explicit information kept, where a protocol keeps such."""
+        return {}
+
+    def kept_entries(self) -> int | None:
+        """Return how many entries are kept, or None where that is not counted."""
+        return None
+
+    def notes(self) -> dict[str, int]:
+        """Return what a protocol counts for studies."""
+        return {}
+
+    def state(self) -> State:
+        """Return what this process knows, by field names; ``reached`` is saved by the endpoint."""
+        return {}
+
+    def load(self, state: Fields) -> None:
+        """Take over what :meth:`state` returned; ValueError says what no process can know."""
+
+    def say(self, dest: int, word: object) -> None:
+        """Send something for the protocol alone: a packet that brings no message."""
+        self.outbox.append((dest, Message(self.view, self.me, 0, 0, b"", word), None))
+
+    def _check_queue(self, waiting: int) -> None:
+        """Refuse a send of which so many copies would wait."""
+        if self.queued + waiting > self.queue_max:
+            msg = (
+                f"{self.queued} messages wait to be sent already (queue_max={self.queue_max}), and "
+                f"{waiting} more would; send again after some have left"
+            )
+            raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
+
+
+def saved_message(message: Message) -> list[object]:
+    """Return a message that waits to be sent as state keeps it."""
+    return [message.seq, format(message.dests, "x"), message.payload]
+
+
+def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Message:
+    """Return a message of ours that :func:`saved_message` returned, for others too."""
+    if type(saved) is not list or len(saved) != 3 or type(saved[2]) is not bytes:
+        raise state.wrong(name, saved, "a number, destinations and a payload")
+    seq, dests = saved[0], state.as_mask(name, saved[1], rules.view.n)
+    if type(seq) is not int or not 1 <= seq <= rules.made or not dests & ~(1 << rules.me):
+        raise state.wrong(name, saved, f"a message to others, from 1 to {rules.made}")
+    return Message(rules.view, rules.me, seq, dests, saved[2], None)
+
+
+def knows_too_much(made: int) -> str:
+    """Return what is wrong with a packet that knows of more sends of this process than it made."""
+    return (
+        f"knows of more messages of this process than the {made} that it sent: a member lies, or "
+        "this process was restored from a snapshot older than its last send"
+    )

@@ -1,0 +1,37 @@
+"""A vector as control: one key for each member, the same in all copies."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import get_vector, put_vector
+from antecede.endpoint.rules import Wire
+from antecede.errors import PeerError
+
+Vector = list[int]
+LATER = "knows of later messages of its sender"
+
+
+class VectorWire(Wire):
+    """What was sent before the message, by sender."""
+
+    def put(self, message: Message) -> bytes:
+        return put_vector(cast("Vector", message.control), self.view, message.seq)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        vector, at = get_vector(data, at, self.view, message.seq)
+        if vector[message.sender] >> self.view.shift >= message.seq:
+            raise PeerError(LATER)
+        return vector, at
+
+    def spell(self, packet: Packet) -> object:
+        return self.numbers(packet.content.control)
+
+    def measure(self, packet: Packet) -> ControlSize:
+        size = len(cast("Vector", packet.content.control))
+        return ControlSize(size, 0, CLOCK_BYTES * size)
+
+    def numbers(self, vector: object) -> tuple[int, ...]:
+        """Return the numbers of the messages in a vector."""
+        return tuple([key >> self.view.shift for key in cast("Vector", vector)])

@@ -1,0 +1,94 @@
+"""A view: who takes part, by number, and under which rules. It never changes.
+
+Inside endpoints a process is its *number* (its position among the members), a set of processes is a
+*mask* (an int with one bit for each), and a message is a *key*, ``seq << shift | sender``: the keys
+of one sender compare like their numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, Final, Protocol
+
+DIGEST_BYTES: Final = 3
+CACHE_MAX: Final = 4096
+"""How many entries a cache may have before it is emptied."""
+
+
+class Forms(Protocol):
+    """How the controls of a view's packets look: see ``antecede.endpoint.rules.Wire``."""
+
+    def spell(self, packet: Any) -> object:
+        """Return a packet's control by names, as its paper writes it."""
+
+    def measure(self, packet: Any) -> tuple[int, int, int]:
+        """Return entries, destinations and model bytes of a packet's control."""
+
+
+class View:
+    """What all members share: number, members, protocol and options; the digest covers them all.
+
+    :func:`antecede.endpoint.registry.view_of` makes views, with options that are checked.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        members: tuple[str, ...],
+        protocol: str,
+        options: dict[str, object],
+    ) -> None:
+        self.number: Final = number
+        self.members: Final = members
+        self.protocol: Final = protocol
+        self.options: Final = options
+        self.n: Final = len(members)
+        self.shift: Final = max(self.n - 1, 1).bit_length()
+        self.low: Final = (1 << self.shift) - 1
+        self.everyone: Final = (1 << self.n) - 1
+        self.numbers: Final = {name: number for number, name in enumerate(members)}
+        self._text = json.dumps([number, members, protocol, options], sort_keys=True)
+        self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
+        self.forms: Forms
+        """Set by the registry, which knows the protocols."""
+        self.lists: Final[dict[int, tuple[int, ...]]] = {}
+        """What :meth:`list` returned before."""
+
+    def mask(self, names: Iterable[str]) -> int:
+        """Return the mask of some members."""
+        mask = 0
+        for name in names:
+            mask |= 1 << self.numbers[name]
+        return mask
+
+    def list(self, mask: int) -> tuple[int, ...]:
+        """Return the numbers in a mask, ascending."""
+        found = self.lists.get(mask)
+        if found is None:
+            if len(self.lists) >= CACHE_MAX:
+                self.lists.clear()
+            numbers, rest = [], mask
+            while rest:
+                numbers.append((rest & -rest).bit_length() - 1)
+                rest &= rest - 1
+            found = self.lists[mask] = tuple(numbers)
+        return found
+
+    def names(self, mask: int) -> tuple[str, ...]:
+        """Return the names in a mask, sorted."""
+        return tuple(sorted([self.members[number] for number in self.list(mask)]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, View) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def id(self, key: int) -> tuple[str, int]:
+        """Return a message by its sender's name and its number."""
+        return self.members[key & self.low], key >> self.shift
+
+    def __repr__(self) -> str:
+        return f"View({self.number}, {self.members}, {self.protocol!r}, {self.options})"

@@ -1,0 +1,77 @@
+"""Zipkin's JSON, version 2: lists of spans, as its servers take them and answer with.
+
+The two halves of an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector
+wrote the file, they are in the tags. `antecede.events.spans` says which spans are events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count, takewhile
+from typing import Any
+
+from antecede.events.spans import (
+    INSTANCES,
+    Draft,
+    Ref,
+    Span,
+    format_of_spans,
+    plain_id,
+    span_of,
+    whole,
+)
+
+_MICROSECOND = 1000
+
+
+def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
+    """Yield the spans of a list, of a list of traces, or of one span alone."""
+    for part in document if isinstance(document, list) else [document]:
+        for raw in part if isinstance(part, list) else [part]:
+            yield raw, _span(raw)
+
+
+def _span(raw: object) -> Span | str:
+    """Return a span, or the reason why it is not valid."""
+    if not isinstance(raw, dict):
+        return "a span is not a JSON object"
+    local, tags = _object(raw, "localEndpoint"), _object(raw, "tags")
+    instance = next((tags[key] for key in INSTANCES if tags.get(key)), None)
+    trace = plain_id(raw.get("traceId"))
+    above = plain_id(raw.get("parentId"))
+    start = whole(raw.get("timestamp"), _MICROSECOND)
+    length = whole(raw.get("duration"), _MICROSECOND)
+    draft = Draft(
+        service=local.get("serviceName"),
+        instance=instance or local.get("ipv4") or local.get("ipv6"),
+        ref=(trace, plain_id(raw.get("id"))),
+        kind=str(raw.get("kind") or "").upper(),
+        title=raw.get("name"),
+        start=start,
+        end=None if start is None or length is None else start + length,
+        parent=(trace, above) if above else None,
+        links=_links(tags),
+        attributes=tags,
+        failed="error" in tags,
+    )
+    return span_of(draft)
+
+
+def _object(owner: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = owner.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _links(tags: Mapping[str, Any]) -> tuple[Ref, ...]:
+    """Return the links that a collector wrote as tags: ids of trace and span, then more."""
+    keys = takewhile(tags.__contains__, (f"otlp.link.{number}" for number in count()))
+    words = [str(tags[key]).split("|") for key in keys]
+    found = [(plain_id(word[0]), plain_id(word[1])) for word in words if len(word) > 1]
+    return tuple(ref for ref in found if ref[1])
+
+
+def _sniff(head: str) -> float:
+    return float('"traceId"' in head and '"localEndpoint"' in head)
+
+
+FORMAT = format_of_spans("zipkin", _spans, _sniff)

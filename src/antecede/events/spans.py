@@ -1,0 +1,708 @@
+"""Spans of distributed traces as events; the formats otlp, jaeger and zipkin share it.
+
+A file is read into spans, spans are paired into messages, and these become a table of events: in
+the order of each process, with clocks for order that no message shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.log import (
+    QUOTED_CHARS,
+    Format,
+    Log,
+    Source,
+    read_text,
+    reading,
+    rejected_in,
+    table_of,
+)
+from antecede.events.rule import Event, Rejected, is_text, safe
+from antecede.events.tables import CLOCK, DELIVER, LOCAL, SEND
+
+#: What names a span: the id of its trace (may be empty) and its own.
+Ref = tuple[str, str]
+
+_TIME_END = 2**63
+_HEX = re.compile(r"[0-9a-fA-F]{16}([0-9a-fA-F]{16})?")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{11}=|[A-Za-z0-9+/_-]{22}==")
+_TITLE_CHARS = 80
+
+
+class Role(StrEnum):
+    """What a span does."""
+
+    CREATE = "create"
+    """It makes one message, which another span may send later."""
+    SEND = "send"
+    RECEIVE = "receive"
+    """It asks the broker for messages (a poll), and ends when they are there."""
+    PROCESS = "process"
+    CONSUME = "consume"
+    """It receives or processes messages; the span does not say which."""
+    CLIENT = "client"
+    SERVER = "server"
+    NONE = ""
+
+
+#: The words for messaging operations, of all versions of the conventions.
+_OPERATIONS = {
+    "create": Role.CREATE,
+    "send": Role.SEND,
+    "publish": Role.SEND,
+    "produce": Role.SEND,
+    "receive": Role.RECEIVE,
+    "poll": Role.RECEIVE,
+    "pull": Role.RECEIVE,
+    "process": Role.PROCESS,
+    "deliver": Role.PROCESS,
+    "settle": Role.NONE,
+    "ack": Role.NONE,
+    "nack": Role.NONE,
+    "commit": Role.NONE,
+}
+_OPERATION_KEYS = ("messaging.operation.type", "messaging.operation", "messaging.operation.name")
+_MESSAGE_KEYS = ("messaging.message.id", "messaging.message_id")
+_KINDS = {
+    "PRODUCER": Role.SEND,
+    "CONSUMER": Role.CONSUME,
+    "CLIENT": Role.CLIENT,
+    "SERVER": Role.SERVER,
+}
+#: The attributes that may name an instance of a service, best first.
+INSTANCES = ("service.instance.id", "k8s.pod.name", "container.id", "host.name", "hostname", "ip")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span; times are nanoseconds by the clock of its process."""
+
+    service: str
+    instance: str
+    ref: Ref
+    role: Role
+    title: str
+    start: int
+    end: int | None = None
+    parent: Ref | None = None
+    links: tuple[Ref, ...] = ()
+    failed: bool = False
+    message: str = ""
+    """The id that the broker or the application gave the message, if the span names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a format found in a span, as text and numbers of its own units."""
+
+    service: object
+    instance: object
+    ref: Ref
+    kind: str
+    title: object
+    start: int | None
+    end: int | None = None
+    parent: Ref | None = None
+    links: tuple[Ref, ...] = ()
+    attributes: Mapping[str, object] | None = None
+    failed: bool = False
+
+
+def span_of(draft: Draft) -> Span | str:
+    """Return a span, or the reason why it is not valid."""
+    if not draft.ref[1] or draft.start is None:
+        return "a span needs an id and a start time"
+    attributes = draft.attributes or {}
+    title = draft.title if isinstance(draft.title, str) else ""
+    title = " ".join(title.split())[:_TITLE_CHARS]
+    service, instance = str(draft.service or "unknown"), str(draft.instance or "")
+    refs = [draft.ref, *draft.links, *([draft.parent] if draft.parent else [])]
+    if not is_text(service, instance, title, *(word for ref in refs for word in ref)):
+        return "a name is not UTF-8"
+    role = _role(draft.kind, attributes, title)
+    # A span that ends before it starts has no end that could be trusted.
+    end = None if draft.end is None or draft.end < draft.start else draft.end
+    parent = draft.parent if draft.parent and draft.parent[1] else None
+    message = next((str(attributes[key]) for key in _MESSAGE_KEYS if attributes.get(key)), "")
+    return Span(
+        service, instance, draft.ref, role, title, draft.start, end, parent, draft.links,
+        draft.failed, message,
+    )  # fmt: skip
+
+
+def _role(kind: str, attributes: Mapping[str, object], title: str) -> Role:
+    """Return what a span does: by its messaging operation if it names one, else by its kind."""
+    for key in _OPERATION_KEYS:
+        word = str(attributes.get(key) or "").lower()
+        if word in _OPERATIONS:
+            return _OPERATIONS[word]
+    role = _KINDS.get(kind, Role.NONE)
+    if role is Role.CONSUME and title:  # Older conventions say it in the name of the span only.
+        words = title.lower().split()
+        for word in (words[-1], words[0]):
+            if _OPERATIONS.get(word) in {Role.RECEIVE, Role.PROCESS}:
+                return _OPERATIONS[word]
+    return role
+
+
+def plain_id(value: object) -> str:
+    """Return an id as lower-case hexadecimal digits if it is one in any encoding; "" if none."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if _BASE64.fullmatch(text):
+        text = base64.b64decode(text, altchars=b"-_" if set(text) & set("-_") else None).hex()
+    elif _HEX.fullmatch(text):
+        text = text.lower()
+    return text if text.strip("0") else ""
+
+
+def whole(value: object, unit: int = 1) -> int | None:
+    """Return a time in nanoseconds, or None if there is none that fits; ``unit`` is in them."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
+        value = int(value)
+    if isinstance(value, float) and abs(value) < _TIME_END:
+        value = round(value * unit)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value *= unit
+    else:
+        return None
+    return value if 0 <= value < _TIME_END else None
+
+
+#: Which span of a process delivers a message, if several could: the first of these.
+_DELIVERS = {Role.PROCESS: 0, Role.CONSUME: 1, Role.RECEIVE: 2}
+_MAKES = frozenset({Role.SEND, Role.CREATE})
+
+#: A moment of a span: its number, and whether it is the end.
+Moment = tuple[int, bool]
+
+
+@dataclass
+class Pairs:
+    """What the spans of a log say about messages and order."""
+
+    sends: list[tuple[Moment, Ref]] = field(default_factory=list)
+    deliveries: list[tuple[Moment, Ref]] = field(default_factory=list)
+    after: list[tuple[Moment, Moment]] = field(default_factory=list)
+    """Pairs (earlier, later) of moments that are ordered without being a message."""
+    quiet: list[int] = field(default_factory=list)
+    """Spans that should exchange messages, but whose other end is not in the log."""
+
+
+class Index:
+    """Spans by what names them."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = spans
+        self._by_ref: dict[Ref, list[int]] = {}
+        self._by_id: dict[str, dict[Ref, None]] = {}
+        self._by_message: dict[str, dict[Ref, None]] = {}
+        for number, span in enumerate(spans):
+            if span.message and span.role in _MAKES:
+                self._by_message.setdefault(span.message, {})[span.ref] = None
+            self._by_ref.setdefault(span.ref, []).append(number)
+            self._by_id.setdefault(span.ref[1], {})[span.ref] = None
+
+    def find(self, ref: Ref | None) -> list[int]:
+        """Return the spans of that name; one without a trace is found if only one can be meant."""
+        if ref is None:
+            return []
+        if ref not in self._by_ref:
+            alike = self._by_id.get(ref[1], {})
+            whole = next(iter(alike), None)
+            if len(alike) != 1 or whole is None or (ref[0] and whole[0]):
+                return []
+            ref = whole
+        return self._by_ref[ref]
+
+    def here(self, ref: Ref | None, process: Sequence[str], number: int) -> int | None:
+        """Return the span of that name in the process of another span, if it is in the log."""
+        return next((n for n in self.find(ref) if process[n] == process[number]), None)
+
+    def of_message(self, message: str) -> list[Ref]:
+        """Return what makes the message of that id, if only one span does."""
+        found = list(self._by_message.get(message, ()))
+        return found if len(found) == 1 else []
+
+    def of_role(self, ref: Ref | None, roles: Iterable[Role]) -> int | None:
+        """Return the first span of that name with one of the roles."""
+        return next((n for n in self.find(ref) if self.spans[n].role in roles), None)
+
+
+def process_names(spans: Sequence[Span]) -> list[str]:
+    """Return each span's process: its service, or its instance if the log has several of it."""
+    instances: dict[str, set[str]] = {}
+    for span in spans:
+        if span.instance:
+            instances.setdefault(span.service, set()).add(span.instance)
+    return [
+        f"{span.service}/{span.instance}"
+        if span.instance and len(instances[span.service]) > 1
+        else span.service
+        for span in spans
+    ]
+
+
+def pair(index: Index, process: Sequence[str]) -> Pairs:
+    """Return the sends, the deliveries and the order among spans of these processes."""
+    pairs = Pairs()
+    called = _rpcs(index, process, pairs)
+    told = called | _messages(index, process, called, pairs)
+    _strays(index, process, told, pairs)
+    _order(index, process, told, pairs)
+    return pairs
+
+
+def _rpcs(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
+    """Pair the spans of servers with those of their clients; return the ones that were paired."""
+    told: set[int] = set()
+    for number, server in enumerate(index.spans):
+        if server.role is not Role.SERVER:
+            continue
+        # Both halves may have the same name: Zipkin calls that a shared span.
+        client = index.of_role(server.ref, {Role.CLIENT})
+        if client is None:
+            client = index.of_role(server.parent, {Role.CLIENT})
+        if client is None or process[client] == process[number]:
+            continue
+        if client not in told:
+            pairs.sends.append(((client, False), index.spans[client].ref))
+        pairs.deliveries.append(((number, False), index.spans[client].ref))
+        told |= {client, number}
+        if _answers(server, index.spans[client]):
+            pairs.after.append(((number, True), (client, True)))
+    return told
+
+
+def _answers(server: Span, client: Span) -> bool:
+    """Return whether the client waited for the server's end.
+
+    Clocks may differ, so durations tell: a client whose span is the shorter one did not wait.
+    """
+    if server.end is None or client.end is None:
+        return False
+    gave_up = client.failed and client.end < server.end
+    return server.end - server.start <= client.end - client.start and not gave_up
+
+
+def _messages(index: Index, process: Sequence[str], called: set[int], pairs: Pairs) -> set[int]:
+    """Find which spans send and deliver messages; return the consumers that deliver some.
+
+    ``called`` are the spans of calls, both of whose ends are in the log.
+    """
+    spans = index.spans
+    causes = {n: _causes(index, n) for n, span in enumerate(spans) if span.role in _DELIVERS}
+    best: dict[tuple[str, Ref], int] = {}
+    for number, refs in causes.items():
+        for ref in refs:
+            rank = _DELIVERS[spans[number].role]
+            place = process[number], ref
+            best[place] = min(rank, best.get(place, rank))
+    told = set()
+    handlers = _handlers(index, process, called)
+    for number, refs in causes.items():
+        role = spans[number].role
+        # A poll delivers when it ends; it may have begun long before there was a message. But some
+        # libraries call the span that handles a message "receive".
+        handles = process[number] in handlers and len(refs) == 1
+        is_poll = role is Role.RECEIVE and spans[number].end is not None and not handles
+        moment = number, is_poll
+        mine = [ref for ref in refs if best[process[number], ref] == _DELIVERS[role]]
+        pairs.deliveries += [(moment, ref) for ref in mine]
+        if refs:
+            told.add(number)
+    wanted = {ref for refs in causes.values() for ref in refs}
+    senders = _senders(index)
+    carriers = set(senders.values())
+    for number, span in enumerate(spans):
+        if span.role in _MAKES and (number not in carriers or span.ref in wanted):
+            pairs.sends.append(((senders.get(number, number), False), span.ref))
+    return told
+
+
+def _handlers(index: Index, process: Sequence[str], called: set[int]) -> set[str]:
+    """Return the processes that send messages or call others inside a span that receives.
+
+    So these spans do not end when a message is there; they begin then.
+    """
+    spans = index.spans
+    found: set[str] = set()
+    for number, span in enumerate(spans):
+        is_call = span.role is Role.CLIENT and number in called
+        if process[number] in found or not (is_call or span.role in _MAKES):
+            continue
+        seen = {number}
+        above = index.here(span.parent, process, number)
+        while above is not None and above not in seen:
+            seen.add(above)
+            end = spans[above].end
+            if spans[above].role is Role.RECEIVE and end is not None and span.start < end:
+                found.add(process[number])
+            above = index.here(spans[above].parent, process, number)
+    return found
+
+
+def _senders(index: Index) -> dict[int, int]:
+    """Return which span sent a message that was created by a span of its own.
+
+    The one that sends links to those that create, or is their parent.
+    """
+    found: dict[int, int] = {}
+    for number, span in enumerate(index.spans):
+        if span.role is Role.SEND:
+            made = [index.of_role(link, {Role.CREATE}) for link in span.links]
+        elif span.role is Role.CREATE:
+            parent = index.of_role(span.parent, {Role.SEND})
+            if parent is not None:
+                found.setdefault(number, parent)
+            continue
+        else:
+            continue
+        for one in made:
+            if one is not None:
+                found.setdefault(one, number)
+    return found
+
+
+def _causes(index: Index, number: int) -> list[Ref]:
+    """Return the messages that a consumer's span names, in the order in which it names them."""
+    span = index.spans[number]
+    found: dict[Ref, None] = {}
+    parent = index.of_role(span.parent, _MAKES)
+    for ref in span.links:
+        maker = index.of_role(ref, _MAKES)
+        if maker is not None:
+            found[index.spans[maker].ref] = None
+        elif parent is None and not index.find(ref):
+            found[ref] = None  # A message from outside the log, for the parent is not its producer.
+    if parent is not None:
+        found[index.spans[parent].ref] = None
+    if not found:
+        found = dict.fromkeys(index.of_message(span.message))
+    if found or span.role is Role.RECEIVE:
+        return list(found)
+    # What was polled as one message is processed in a span below the poll, or linked to it.
+    polls = [index.of_role(ref, {Role.RECEIVE}) for ref in (*span.links, span.parent)]
+    polled = [_causes(index, poll) for poll in polls if poll is not None]
+    if any(polled):
+        single = [refs[0] for refs in polled if len(refs) == 1]
+        return single[:1]
+    if polled or index.find(span.parent):
+        return []
+    return [span.parent or span.ref]
+
+
+def _strays(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:
+    """Add the deliveries of what came to a process from spans that the log lacks.
+
+    The parent of a server span is in another process. So, probably, is the parent of any other
+    span, if its trace has spans of other processes and none of its own around it.
+    """
+    spans = index.spans
+    places: dict[str, set[str]] = {}
+    for number, span in enumerate(spans):
+        places.setdefault(span.ref[0], set()).add(process[number])
+    known = {(process[number], ref) for (number, _), ref in pairs.deliveries}
+    until: dict[tuple[str, str], float] = {}
+    for number in sorted(range(len(spans)), key=lambda n: (spans[n].start, -_end(spans[n]), n)):
+        span = spans[number]
+        here = process[number], span.ref[0]
+        is_inside = until.get(here, -1.0) >= span.start
+        until[here] = max(_end(span), until.get(here, -1.0))
+        if span.parent is None or span.role in _DELIVERS or index.find(span.parent):
+            continue
+        came = len(places[span.ref[0]]) > 1 and span.ref[0] != "" and not is_inside
+        came |= span.role is Role.SERVER and number not in told
+        if came and (process[number], span.parent) not in known:
+            known.add((process[number], span.parent))
+            pairs.deliveries.append(((number, False), span.parent))
+
+
+def _end(span: Span) -> float:
+    return float("inf") if span.end is None else span.end
+
+
+def _order(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:
+    """Add the order that parents and links show between processes, where no message does."""
+    for number, span in enumerate(index.spans):
+        if number in told or span.role is Role.RECEIVE:
+            continue
+        for ref in dict.fromkeys((*span.links, *([span.parent] if span.parent else []))):
+            others = index.find(ref)
+            if others and all(process[other] != process[number] for other in others):
+                pairs.after.append(((others[0], False), (number, False)))
+        if span.role in {Role.CLIENT, Role.SERVER}:
+            pairs.quiet.append(number)
+
+
+_SHORTEST, _LONGEST = 4, 32
+_KIND_ORDER = {DELIVER: 0, LOCAL: 1, SEND: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An event, before it has a number."""
+
+    process: str
+    time: int
+    rank: tuple[int, int, int]
+    """Its place among events of the same time."""
+    moment: Moment
+    kind: str
+    message: str
+
+
+def table_of_spans(spans: Sequence[Span]) -> pa.Table:
+    """Return the events of spans, with a column ``clock``."""
+    index = Index(spans)
+    process = process_names(spans)
+    pairs = pair(index, process)
+    places = _places(index, process, pairs)
+    places.sort(key=lambda place: (place.process, place.time, place.rank))
+    counts: Counter[str] = Counter()
+    seqs: list[int] = []
+    first: dict[Moment, int] = {}
+    last: dict[Moment, int] = {}
+    for number, place in enumerate(places):
+        counts[place.process] += 1
+        seqs.append(counts[place.process])
+        first.setdefault(place.moment, number)
+        last[place.moment] = number
+    clocks: list[dict[str, int]] = [{} for _ in places]
+    for earlier, later in pairs.after:
+        cause = last[earlier]
+        clock = clocks[first[later]]
+        there = places[cause].process
+        clock[there] = max(seqs[cause], clock.get(there, 0))
+    dests: dict[str, set[str]] = {}
+    for place in places:
+        if place.kind == DELIVER:
+            dests.setdefault(place.message, set()).add(place.process)
+    events = [
+        Event(
+            place.process,
+            seq,
+            place.kind,
+            place.message,
+            tuple(sorted(dests.get(place.message, ()))) or None if place.kind == SEND else None,
+            place.time / 1e9,
+        )
+        for place, seq in zip(places, seqs, strict=True)
+    ]
+    # Replies and parents are not all that an event follows: its own count of 0 says so.
+    stated = [
+        [*clock.items(), (place.process, 0)] if clock else None
+        for clock, place in zip(clocks, places, strict=True)
+    ]
+    column = pa.array(stated, CLOCKS)
+    return table_of(events).append_column(CLOCK, column)
+
+
+def _places(index: Index, process: Sequence[str], pairs: Pairs) -> list[_Place]:
+    """Return every moment that is an event, as what it is."""
+    spans = index.spans
+    named = names_of(spans, [ref for _, ref in (*pairs.sends, *pairs.deliveries)])
+    drafts = [(moment, SEND, named[ref]) for moment, ref in pairs.sends]
+    drafts += [(moment, DELIVER, named[ref]) for moment, ref in pairs.deliveries]
+    known = {moment for moment, _, _ in drafts}
+    bare = [(number, False) for number in pairs.quiet]
+    bare += [moment for both in pairs.after for moment in both]
+    bare = [moment for moment in dict.fromkeys(bare) if moment not in known]
+    titles = names_of(spans, [spans[number].ref for number, _ in bare])
+    for number, is_end in bare:
+        title = titles[spans[number].ref]
+        drafts.append(((number, is_end), LOCAL, f"end of {title}" if is_end else title))
+    depths = _Depths(index)
+    inner = _with_inner_starts(index, process, [moment for moment, _, _ in drafts])
+    found = []
+    for order, (moment, kind, message) in enumerate(drafts):
+        number, is_end = moment
+        span, depth = spans[number], depths.of(number)
+        time = span.end if is_end and span.end is not None else span.start
+        rank = (1, _KIND_ORDER[kind], depth)
+        if is_end:
+            rank = (2, -depth, 0) if number in inner or time == span.start else (0, -depth, 0)
+        place = _Place(process[number], time, rank, moment, kind, message)
+        found.append((order, place))
+    return [place for _, place in found]
+
+
+def _with_inner_starts(index: Index, process: Sequence[str], moments: Iterable[Moment]) -> set[int]:
+    """Return the spans inside which another event of their process happens just as they end."""
+    spans = index.spans
+    moments = list(moments)
+    ends = {(process[n], spans[n].end) for n, is_end in moments if is_end}
+    found: set[int] = set()
+    for number, is_end in moments:
+        here = process[number], spans[number].start
+        if is_end or here not in ends:
+            continue
+        seen = {number}
+        above = index.here(spans[number].parent, process, number)
+        while above is not None and above not in seen:
+            if spans[above].end == here[1]:
+                found.add(above)
+            seen.add(above)
+            above = index.here(spans[above].parent, process, above)
+    return found
+
+
+class _Depths:
+    """How many spans are above a span."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[int, int] = {}
+
+    def of(self, number: int) -> int:
+        """Return a span's depth; a span above itself, which is a fault of the log, has any."""
+        path: dict[int, None] = {}
+        at: int | None = number
+        while at is not None and at not in self._known and at not in path:
+            path[at] = None
+            above = self._index.find(self._index.spans[at].parent)
+            at = above[0] if above else None
+        depth = -1 if at is None else self._known.get(at, -1)
+        for one in reversed(path):
+            depth += 1
+            self._known[one] = depth
+        return self._known[number]
+
+
+def names_of(spans: Sequence[Span], refs: Iterable[Ref]) -> dict[Ref, str]:
+    """Return readable names for spans, all different: service, title and the start of the id.
+
+    A span without a title, or that is not in the log, is named by its id.
+    """
+    wanted = dict.fromkeys(refs)
+    titles: dict[Ref, tuple[str, str]] = {}
+    for span in spans:
+        if span.title and span.ref in wanted:
+            titles.setdefault(span.ref, (span.service, span.title))
+    groups: dict[tuple[str, str], list[Ref]] = {}
+    for ref in wanted:
+        groups.setdefault(titles.get(ref, ("", "")), []).append(ref)
+    names: dict[Ref, str] = {}
+    for (service, title), mine in groups.items():
+        ids = {ref[1] for ref in mine}
+        size = _LONGEST
+        if title:
+            tries = range(_SHORTEST, _LONGEST)
+            size = next((k for k in tries if len({i[:k] for i in ids}) == len(ids)), _LONGEST)
+        is_said = title.lower().startswith(service.lower())
+        words = [word for word in ("" if is_said else service, title) if word]
+        names |= {ref: " ".join((*words, ref[1][:size] if title else ref[1])) for ref in mine}
+    counts = Counter(names.values())
+    whole = {ref: "/".join(filter(None, ref)) for ref, name in names.items() if counts[name] > 1}
+    return names | whole
+
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+#: What a format finds in a document: each span, or why it is not one, with the JSON it came from;
+#: None for a document that is about something else.
+Find = Callable[[object], Iterator[tuple[object, Span | str | None]]]
+
+
+def read_log(sources: Sequence[Source], form: str, find: Find) -> dict[str, Log]:
+    """Read files of spans as one log: spans of one file may link to those of another."""
+    rejected: list[tuple[str, list[Rejected]]] = []
+    spans: dict[Span, None] = {}
+    for source in sources:
+        bad: list[Rejected] = []
+        with reading(source, form):
+            spans |= dict.fromkeys(read_spans(read_text(source), find, bad, spans))
+        rejected.append((source.name, bad))
+    left_out = sum(len(rows) for _, rows in rejected)
+    table = table_of_spans(list(spans))
+    return {"": Log(table, rejected_in(rejected), left_out, good=len(spans))}
+
+
+def format_of_spans(
+    name: str, find: Find, sniff: Callable[[str], float], suffixes: tuple[str, ...] = ()
+) -> Format:
+    """Return a format of files of spans."""
+    return Format(name, suffixes, lambda sources: read_log(sources, name, find), sniff)
+
+
+def read_spans(
+    text: str, find: Find, rejected: list[Rejected], known: Collection[Span] = ()
+) -> list[Span]:
+    """Return the spans of a text; what is not one, or was read before, goes to ``rejected``."""
+    spans: dict[Span, None] = {}
+    for line, document in _documents(text, rejected):
+        is_empty = True
+        for raw, span in find(document):
+            is_empty = False
+            if span is None:
+                continue
+            if isinstance(span, str) or span in spans or span in known:
+                reason = span if isinstance(span, str) else "the same span was read before"
+                rejected.append(Rejected(line, _quoted(raw), reason))
+            else:
+                spans[span] = None
+        if is_empty:
+            rejected.append(Rejected(line, _quoted(document), "no spans in it"))
+    return list(spans)
+
+
+def _documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, object]]:
+    """Yield the JSON documents of a file, each with its line: one after the other, or on lines."""
+    first = text.lstrip().partition("\n")[0]
+    whole = None if _is_json(first) else _one_after_the_other(text)
+    if whole is not None:
+        yield from whole
+        return
+    for line, raw in enumerate(text.split("\n"), start=1):
+        if not raw.strip():
+            continue
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
+            rejected.append(Rejected(line, safe(raw.strip())[:QUOTED_CHARS], "not JSON"))
+        else:
+            yield line, document
+
+
+def _one_after_the_other(text: str) -> list[tuple[int, object]] | None:
+    """Return the documents that a text consists of, or None if something else is in it."""
+    found: list[tuple[int, object]] = []
+    at = _after_blanks(text, 0)
+    line = 1 + text.count("\n", 0, at)
+    while at < len(text):
+        try:
+            document, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None
+        found.append((line, document))
+        start, at = at, _after_blanks(text, end)
+        line += text.count("\n", start, at)
+    return found
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return at if found is None else found.end()
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _quoted(value: object) -> str:
+    """Return a part of a document as the text of a rejected row."""
+    return json.dumps(value)[:QUOTED_CHARS]

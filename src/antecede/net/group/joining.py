@@ -1,0 +1,102 @@
+"""Where a newcomer waits until the members tell it that the group has taken it in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from antecede.errors import PeerError, UsageError
+from antecede.net import frames
+from antecede.net.fields import Fields
+from antecede.net.group.views import Member, Welcome, is_quorum
+from antecede.net.settings import Setup
+from antecede.net.transports import Receiver
+
+LOG: Final = logging.getLogger("antecede.net")
+WELCOME, REMOVED = b"WX"
+"""Notes for processes that are no members yet, or no more."""
+
+
+class Lobby:
+    """Receives frames for a node that may have no group yet, and then passes them on to it.
+
+    A welcome counts when a majority of those who were members before say the same.
+    """
+
+    def __init__(self, setup: Setup, identity: bytes) -> None:
+        self.setup = setup
+        self.identity = identity
+        self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        self._said: dict[str, Welcome] = {}
+        self._receiver: Receiver | None = None
+        self._connected: dict[str, None] = {}
+
+    def open(self, receiver: Receiver) -> None:
+        """Pass everything on from now on."""
+        self._receiver = receiver
+        for peer in self._connected:
+            receiver.connected(peer)
+
+    def connected(self, peer: str) -> None:
+        """Hear that frames can reach a peer."""
+        if self._receiver is not None:
+            self._receiver.connected(peer)
+        else:
+            self._connected[peer] = None
+
+    def received(self, peer: str, frame: bytes) -> None:
+        """Take a frame; before the group has taken us in, only a welcome counts."""
+        if self._receiver is not None:
+            self._receiver.received(peer, frame)
+        elif not self.welcome.done():
+            try:
+                self._look(peer, frame)
+            except PeerError as error:
+                LOG.warning("%s: turned away what %s sent: %s", self.setup.process, peer, error)
+            except UsageError as error:
+                self.welcome.set_exception(error)
+
+    def refused(self, peer: str, view: int) -> None:
+        """Hear that a process does not count us among its members in a view."""
+        if self._receiver is not None:
+            self._receiver.refused(peer, view)
+
+    def _look(self, peer: str, data: bytes) -> None:
+        frame = frames.decode(data)
+        if frame.head.dest and frame.head.dest != self.identity:
+            # It means who this process was before it lost its store: the member has not heard of a
+            # removal yet.
+            return
+        for note in frame.notes:
+            if note[:1] == bytes((WELCOME,)):
+                self._hear(peer, Welcome.read(Fields(note, 1)))
+                return
+
+    def _hear(self, peer: str, welcome: Welcome) -> None:
+        process = self.setup.process
+        if process not in welcome.members or peer not in welcome.stayers:
+            msg = "the welcome is for another process, or from one that has not been a member"
+            raise PeerError(msg)
+        self._said[peer] = welcome
+        gist = welcome.gist
+        said = {name: one for name, one in self._said.items() if one.gist == gist}
+        if not is_quorum(said, welcome.stayers):
+            return
+        if welcome.rules != self.setup.rules:
+            msg = (
+                f"the group runs another protocol or other options than {self.setup.protocol!r}"
+                f" of {process!r}; start this node with the same as the others"
+            )
+            raise UsageError(msg)
+        self.welcome.set_result(welcome._replace(members=_located(said)))
+
+
+def _located(said: dict[str, Welcome]) -> dict[str, Member]:
+    """Return the members with the addresses that anyone knows."""
+    found: dict[str, Member] = {}
+    for welcome in said.values():
+        for name, member in welcome.members.items():
+            if name not in found or not found[name].address:
+                found[name] = member
+    return found

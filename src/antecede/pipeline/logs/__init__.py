@@ -1,1 +1,0 @@
-"""Reading logs of any known format into tables of events; no Spark."""

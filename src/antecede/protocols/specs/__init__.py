@@ -1,0 +1,78 @@
+"""Algorithms as their papers print them: by names, step by step, without limits or bytes.
+
+A specification is a module with the name of its protocol and a class ``Process``: one process of
+the paper. It takes all the time it wants. It is there to be read, and to test the rules against:
+on the same input both send, deliver and keep the same. ``VARIANTS`` names the variants in the
+protocol's record (:class:`antecede.endpoint.info.ProtocolInfo`) that it covers besides the default.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+SPECIFIED: tuple[str, ...] = tuple(sorted(module.name for module in iter_modules(__path__)))
+"""The protocols that have a specification."""
+
+
+class Copy(NamedTuple):
+    """One transmission from ``source`` to ``dest``.
+
+    ``number`` counts the messages of the source from 1; what the protocol sends for its own
+    purposes has 0 and no ``dests``. ``control`` is what ``Packet.control`` shows.
+    """
+
+    source: str
+    dest: str
+    number: int
+    dests: frozenset[str]
+    control: object
+
+
+class Patient:
+    """A process that keeps what arrives until it can be delivered."""
+
+    def __init__(self) -> None:
+        self.outbox: list[Copy] = []
+        self.waiting: list[Copy] = []
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Deliver what is ready, in order of arrival, until nothing is."""
+        self.waiting.append(copy)
+        delivered = []
+        while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
+            self.waiting.remove(ready)
+            self.deliver(ready)
+            delivered.append(ready)
+        return delivered
+
+    def is_ready(self, copy: Copy) -> bool:
+        """Tell whether a message can be delivered."""
+        raise NotImplementedError
+
+    def deliver(self, copy: Copy) -> None:
+        """Deliver a message."""
+        raise NotImplementedError
+
+
+class Specified(Protocol):
+    """One process of a specification; it is made by ``Process(me, names, **options)``."""
+
+    outbox: list[Copy]
+    """Everything to transmit, in order; the caller empties it."""
+
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send a message to other processes; it depends on the local events up to ``after``."""
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take a copy that arrives for the first time; return the messages delivered, in order."""
+
+    def kept(self) -> object:
+        """Return what this process keeps, as ``Endpoint.kept()`` shows it."""
+
+
+def specification(protocol: str) -> ModuleType:
+    """Return the module that specifies a protocol."""
+    return import_module(f"{__name__}.{protocol}")

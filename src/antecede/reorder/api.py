@@ -1,0 +1,275 @@
+"""``reorder``: the rows of a stream or a table, per destination in causal order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from antecede.errors import UsageError
+from antecede.reorder import spark_state as packing
+from antecede.reorder.bucket import Bucket, Policy
+from antecede.reorder.columns import (
+    BUCKET,
+    Names,
+    Number,
+    declared,
+    require_columns,
+    result_schema,
+    with_numbers,
+)
+from antecede.reorder.packets import Routed, make_plan
+from antecede.reorder.store import PACKET_STATE_VERSION, STATE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
+    """Return a bucket's rows in causal order; at the end release what is held, if asked."""
+    bucket = Bucket(policy)
+    found = bucket.offer(table, 0)
+    rest = bucket.flush(0) if releases else None
+    return found if rest is None else pa.concat_tables([found, rest])
+
+
+#: How many buckets destinations are hashed to, unless told.
+BUCKETS = 8
+COUNT_MAX = 1 << 16
+#: How long ids of delivered rows are remembered, in seconds, unless told.
+HORIZON = 600.0
+#: The name under which a query's observed metrics appear in its progress.
+METRICS = "reorder"
+
+#: What suits a session for ``reorder``: with a batch of rows in several parts, Spark reads one
+#: while Python packs another.
+SESSION = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+
+_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch writes what it changed, not a snapshot of everything.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+def reorder(
+    stream: DataFrame,
+    *,
+    causes: str | None = None,
+    packet: str | None = None,
+    positions: str | None = None,
+    topics: Iterable[str] | None = None,
+    id: str = "id",  # noqa: A002 - the name of the column
+    dest: str = "dest",
+    source: str = "source",
+    seq: str = "seq",
+    on_missing: Literal["wait", "release"] = "wait",
+    timeout: float | None = None,
+    horizon: float = HORIZON,
+    buckets: int = BUCKETS,
+    keep_rejected: bool = False,
+    members: Iterable[str] | None = None,
+    readers: Iterable[str] | None = None,
+    protocol: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the rows of each destination once, in causal order.
+
+    ``stream`` is any streaming or batch DataFrame. A row is one copy of a message: its ``id``, its
+    destination ``dest``, its ``source`` with its number ``seq`` there, and ``causes``, the ids of
+    messages that the same destination gets and that must come before it. All of the rows' columns
+    pass through. These are added:
+    ``position``, the row's place at its destination, from 1, without gaps, also over restarts;
+    ``held_seconds``, how long it waited for its causes; ``released``, whether it was delivered
+    although a cause was missing; ``late``, whether an effect of it was delivered without it.
+
+    With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
+    ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
+    Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
+    remembered: choose more than a row may come after its effects or its duplicates. With
+    ``keep_rejected`` rows that are not messages come out too, without a position and with the
+    reason in ``rejected``.
+
+    For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
+    information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
+    destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
+    and ``options`` are those of the endpoints; without them the packets tell the protocol.
+
+    For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
+    header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
+    ``offset`` tell their places. Without a column ``dest`` all rows have one destination.
+    Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
+    names of columns may change over a checkpoint.
+    """
+    policy_timeout = checked_policy(
+        on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
+    )
+    if positions is not None:
+        return _by_positions(stream, positions, policy_timeout, locals())
+    plan, fixed = None, {"form": "causes", "buckets": buckets}
+    number: Number
+    if packet is None:
+        _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
+        names = Names(id, dest, source, seq, causes or "causes")
+        require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
+        rows, number = declared(stream, names, buckets)
+    else:
+        plan = make_plan(packet, members, protocol, readers, options)
+        _require_packets(stream, packet, causes, on_missing)
+        fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
+        rows, number = stream, Routed(plan, buckets)
+    policy = Policy(
+        timeout=policy_timeout,
+        horizon=round(horizon * 1e6),
+        fixed=json.dumps(fixed),
+        version=STATE_VERSION if plan is None else PACKET_STATE_VERSION,
+        keeps_rejected=keep_rejected,
+        plan=plan,
+        columns=json.dumps(
+            {"id": id, "dest": dest, "causes": causes or "causes", "packet": packet}
+        ),
+    )
+    if stream.isStreaming:
+        return _on_stream(rows, policy, number)
+    return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+def _by_positions(
+    stream: DataFrame, positions: str, timeout: int | None, asked: Mapping[str, Any]
+) -> DataFrame:
+    from antecede.reorder.positions import reorder_by_positions
+
+    for name in ("causes", "packet", "members", "readers", "protocol", "options"):
+        if asked[name] is not None:
+            msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
+            raise UsageError(msg)
+    for name, value in _STATE.items():
+        if stream.isStreaming:
+            stream.sparkSession.conf.set(name, value)
+    return reorder_by_positions(
+        stream,
+        positions,
+        asked["topics"],
+        asked["dest"],
+        timeout,
+        releases=asked["on_missing"] == "release",
+        keeps_rejected=asked["keep_rejected"],
+    )
+
+
+def _require_no_packets(**given: object) -> None:
+    """Refuse options that mean something only for packets."""
+    for name, value in given.items():
+        if value is not None:
+            msg = f"{name}= is for rows with packets; name their column with packet="
+            raise UsageError(msg)
+
+
+def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_missing: str) -> None:
+    """Refuse a column that has no packets, and what only declared causes allow."""
+    if causes is not None:
+        msg = "rows have declared causes or packets, not both; give causes= or packet="
+        raise UsageError(msg)
+    if on_missing != "wait":
+        msg = "packets wait for their causes; on_missing='release' needs rows with declared causes"
+        raise UsageError(msg)
+    require_columns(stream, (packet,))
+    found = dict(stream.dtypes)[packet]
+    if found != "binary":
+        msg = f"column {packet!r} has type {found}; packets are binary"
+        raise UsageError(msg)
+
+
+def _on_stream(rows: DataFrame, policy: Policy, number: Number) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    for name, value in _STATE.items():
+        rows.sparkSession.conf.set(name, value)
+    keeps_rejected = policy.keeps_rejected
+    schema = result_schema(rows, keeps_rejected=keeps_rejected)
+    pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)
+    # Without timers Spark need not run a batch when nothing has come.
+    mode = "none" if policy.timeout is None else "processingTime"
+    emitted = (
+        rows.mapInArrow(pack, packing.PACKED)
+        .select("*", _time_of_batch().alias(packing.NOW))
+        .groupBy("bucket")
+        .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
+    )
+    # Few expressions: Spark writes code for them in every task.
+    has_figures = F.col("came").isNotNull()
+    observed = emitted.observe(
+        METRICS,
+        F.sum("came").alias("rows_in"),
+        F.sum("went").alias("rows_out"),
+        F.sum("duplicates").alias("duplicates"),
+        F.sum("rejected").alias("rejected"),
+        # Only the buckets with something to do, so a listener adds up what it last heard of each.
+        F.collect_list(F.when(has_figures, F.struct("bucket", "held", "oldest"))).alias("buckets"),
+    )
+    return observed.select("rows").mapInArrow(packing.unpack, schema)
+
+
+def _time_of_batch() -> Column:
+    """Return the time of the batch in microseconds, the same if the batch is repeated.
+
+    Spark writes the time into the code that it generates, and would compile that code again for
+    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and what that
+    sorts.
+    """
+    from pyspark.sql import functions as F
+
+    now = F.unix_micros(F.current_timestamp())
+    return F.array_sort(F.array(now))[0]
+
+
+def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool) -> DataFrame:
+
+    def order(table: pa.Table) -> pa.Table:
+        return order_table(table, policy, releases=releases)
+
+    schema = result_schema(rows, keeps_rejected=policy.keeps_rejected)
+    numbered = with_numbers(rows, number, keeps_rejected=policy.keeps_rejected)
+    return numbered.groupBy(BUCKET).applyInArrow(order, schema)
+
+
+def checked_policy(
+    on_missing: str, timeout: float | None, horizon: float, buckets: int, *, is_streaming: bool
+) -> int | None:
+    """Return the timeout in microseconds; refuse options that are wrong or contradict others."""
+    _require_positive("horizon", horizon)
+    _require_count("buckets", buckets)
+    if on_missing not in ("wait", "release"):
+        msg = f"on_missing is {on_missing!r}; expected 'wait' or 'release'"
+        raise UsageError(msg)
+    if on_missing == "wait":
+        if timeout is not None:
+            msg = (
+                f"timeout is {timeout!r}, but on_missing='wait' has none; use on_missing='release'"
+            )
+            raise UsageError(msg)
+        return None
+    if timeout is None:
+        if is_streaming:
+            msg = "on_missing='release' needs a timeout in seconds, as in timeout=60"
+            raise UsageError(msg)
+        return None
+    _require_positive("timeout", timeout)
+    return round(timeout * 1e6)
+
+
+def _require_positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        msg = f"{name} is {value!r}; expected a number of seconds greater than 0, below 1e9"
+        raise UsageError(msg)
+
+
+def _require_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
+        msg = f"{name} is {value!r}; expected a whole number from 1 to {COUNT_MAX}"
+        raise UsageError(msg)

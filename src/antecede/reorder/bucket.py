@@ -1,0 +1,444 @@
+"""One bucket of destinations: rows in, rows out, and its state to and from a store.
+
+The state is a log: each batch adds what it changed, and now and then everything is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.arrays import Ints
+from antecede.errors import UsageError
+from antecede.reorder.columns import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
+from antecede.reorder.compiled_rows import Rows, by_content
+from antecede.reorder.delivered_keys import Generation
+from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
+from antecede.reorder.packets import PacketMachine, Plan
+from antecede.reorder.store import (
+    STATE_VERSION,
+    Store,
+    pack_numbers,
+    pack_table,
+    unpack_numbers,
+    unpack_table,
+)
+from antecede.spark.tasks import no_collection
+
+
+def pack_generation(generation: Generation) -> bytes:
+    """Return the keys that were delivered together as bytes."""
+    return pack_numbers({"time": [generation.time], "keys": generation.keys})
+
+
+def delta(
+    machine: Machine, changes: Changes, left: list[tuple[int, int]], now: int
+) -> dict[str, Any]:
+    """Return what a batch changed; ``left`` are the rows that left their chunks."""
+    dests = sorted(changes.dests)
+    return {
+        "dest": dests,
+        "position": [machine.positions[dest] for dest in dests],
+        "channel": [run[0] for run in changes.runs],
+        "low": [run[1] for run in changes.runs],
+        "high": [run[2] for run in changes.runs],
+        "grown": [now] * len(changes.runs),
+        "closed": [],
+        "floor": [],
+        "chunk": [ref[0] for ref in left],
+        "row": [ref[1] for ref in left],
+        "overdue": changes.overdue,
+        "overdue_time": [now] * len(changes.overdue),
+        "settled": changes.settled,
+        "pinned": [],
+    }
+
+
+def everything(machine: Machine, dead: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """Return all counters and runs; ``dead`` are the rows that have left chunks."""
+    dead = list(dead)
+    runs = [(channel, *run) for channel, found in machine.seen.items() for run in found]
+    floors = [(c, found.floor) for c, found in machine.seen.items() if found.floor is not None]
+    return {
+        "dest": list(machine.positions),
+        "position": list(machine.positions.values()),
+        "channel": [run[0] for run in runs],
+        "low": [run[1] for run in runs],
+        "high": [run[2] for run in runs],
+        "grown": [run[3] for run in runs],
+        "closed": [floor[0] for floor in floors],
+        "floor": [floor[1] for floor in floors],
+        "chunk": [ref[0] for ref in dead],
+        "row": [ref[1] for ref in dead],
+        "overdue": list(machine.overdue),
+        "overdue_time": list(machine.overdue.values()),
+        "settled": [],
+        "pinned": sorted(machine.memory.pinned),
+    }
+
+
+#: After so many batches, one entry of the log replaces all before it.
+LOG_ENTRIES = 32
+#: A chunk of held rows is rewritten when fewer than this share of its rows still wait.
+LIVE_SHARE = 0.25
+#: How many batches a copy of the state may be behind and still be brought up to date.
+TRAIL = 8
+#: Keys of batches within this share of the horizon are stored together.
+SLOT_SHARE = 1 / 16
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a bucket is told: times in microseconds, and what may not change over a checkpoint."""
+
+    timeout: int | None
+    horizon: int
+    fixed: str
+    version: int = STATE_VERSION
+    keeps_rejected: bool = False
+    plan: Plan | None = None
+    columns: str = "{}"
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Rows that were held in one batch, and which of them have left since."""
+
+    table: pa.Table
+    dead: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.table) - len(self.dead)
+
+
+class Bucket:
+    """The machine of one bucket, with the rows that wait and the state's journal."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.machine = (
+            Machine(timeout=policy.timeout) if policy.plan is None else PacketMachine(policy.plan)
+        )
+        self.chunks: dict[int, Chunk] = {}
+        self.generation = 0
+        self.base: int | None = None
+        #: A token for each of the last generations, the present one last.
+        self.trail: list[str] = []
+
+    # -- rows
+
+    def offer(self, table: pa.Table, now: int) -> pa.Table:
+        """Take the rows of a batch; return the rows that leave, with their new columns."""
+        self.generation += 1
+        table = table.append_column(TIME, pa.array(np.full(len(table), now, np.int64)))
+        machine, number = self.machine, self.generation
+        rows, outs = self._split(table)
+        ready = None
+        if isinstance(machine, PacketMachine):
+            packets = table.column(machine.plan.column)
+            outs += machine.offer_packets(rows, packets, number, now)
+        else:
+            with no_collection():
+                ready, rest = machine.deliver_ready(rows, number, now)
+                fresh = machine.changes.fresh
+                outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
+        result = self._rows(outs, table, ready)
+        self._keep_held(table)
+        return result
+
+    def expire(self, now: int) -> pa.Table | None:
+        """Return the rows whose time is up."""
+        self.generation += 1
+        outs = self.machine.expire(now)
+        result = self._rows(outs) if outs else None
+        self._bury()
+        return result
+
+    def flush(self, now: int) -> pa.Table | None:
+        """Return all rows that are held: no more will come."""
+        outs = self.machine.flush(now)
+        return self._rows(outs) if outs else None
+
+    def _split(self, table: pa.Table) -> tuple[Rows, list[Out]]:
+        reasons = table.column(REASON)
+        bad: list[Out] = []
+        if reasons.null_count < len(table):
+            is_bad = np.asarray(reasons.is_valid())
+            words = reasons.to_pylist()
+            bad = [
+                Out(self.generation, row, 0, 0, released=False, late=False, rejected=words[row])
+                for row in np.flatnonzero(is_bad).tolist()
+            ]
+            rows = np.flatnonzero(~is_bad)
+        else:
+            rows = np.arange(len(table))
+        return _ordered_rows(table, rows), bad
+
+    def _rows(
+        self, outs: list[Out], fresh: pa.Table | None = None, ready: Ready | None = None
+    ) -> pa.Table:
+        """Return the columns of the rows that leave: first those that were ready together."""
+        sources = {number: chunk.table for number, chunk in self.chunks.items()}
+        if fresh is not None:
+            sources[self.generation] = fresh
+        chunks, rows, places, waits = (
+            np.array([out[at] for out in outs], np.int64) for at in range(4)
+        )
+        if ready is not None:
+            chunks, rows = np.append(ready.chunk, chunks), np.append(ready.row, rows)
+            places, waits = np.append(ready.position, places), np.append(ready.held, waits)
+        used = np.unique(chunks) if chunks.size else np.array(sorted(sources)[:1])
+        sizes = [len(sources[number]) for number in used.tolist()]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        at = starts[np.searchsorted(used, chunks)] + rows
+        # By name: a state may have been written with its columns in another order.
+        parts = [sources[number] for number in used.tolist()]
+        whole = pa.concat_tables(parts, promote_options="default")
+        names = [name for name in whole.column_names if not name.startswith(PREFIX)]
+        found = whole.select(names).take(pa.array(at))
+        released, late = np.zeros((2, len(at)), np.bool_)
+        rejected = np.full(len(at), None, object)
+        before = len(at) - len(outs)
+        released[before:] = [out.released for out in outs]
+        late[before:] = [out.late for out in outs]
+        rejected[before:] = [out.rejected for out in outs]
+        added: dict[str, Any] = {
+            "position": pa.array(places, mask=places == 0),
+            "held_seconds": pa.array(waits / 1e6, pa.float64()),
+            "released": pa.array(released),
+            "late": pa.array(late),
+        }
+        if self.policy.keeps_rejected:
+            added["rejected"] = pa.array(rejected, pa.string())
+        for name, column in added.items():
+            found = found.append_column(name, column)
+        if not self.policy.keeps_rejected and any(out.rejected is not None for out in outs):
+            found = found.filter(pa.array(rejected, pa.string()).is_null())
+        return found
+
+    def _keep_held(self, table: pa.Table) -> None:
+        """Put this batch's held rows into a chunk of their own, with those of thin chunks."""
+        self._bury()
+        thin = {
+            number
+            for number, chunk in self.chunks.items()
+            if 0 < len(chunk) < LIVE_SHARE * len(chunk.table)
+        }
+        sources = {number: self.chunks[number].table for number in sorted(thin)}
+        sources[self.generation] = table
+        moved: dict[int, list[Message]] = {number: [] for number in sources}
+        if len(self.machine.held) == sum(len(chunk) for chunk in self.chunks.values()) and not thin:
+            return
+        for message in self.machine.held.values():
+            if message.chunk in moved:
+                moved[message.chunk].append(message)
+        parts, row = [], 0
+        for number, messages in moved.items():
+            parts.append(sources[number].take(pa.array([m.row for m in messages], pa.int64())))
+            for message in messages:
+                message.chunk, message.row = self.generation, row
+                row += 1
+            if number in thin:
+                self.chunks[number].dead = set(range(len(sources[number])))
+        if row:
+            self.chunks[self.generation] = Chunk(
+                pa.concat_tables(parts, promote_options="default").combine_chunks()
+            )
+
+    def _bury(self) -> None:
+        """Mark rows that left their chunks; one that came in this batch was never in any."""
+        changes = self.machine.changes
+        changes.left = [ref for ref in changes.left if ref[0] in self.chunks]
+        for number, row in changes.left:
+            self.chunks[number].dead.add(row)
+
+    # -- state
+
+    def save(self, store: Store, now: int) -> None:
+        """Write what this batch changed; afterwards the store equals this bucket."""
+        machine, number = self.machine, self.generation
+        changes, machine.changes = machine.changes, type(machine.changes)()
+        for old in [old for old, chunk in self.chunks.items() if not len(chunk)]:
+            del self.chunks[old]
+            if old != number:
+                store.remove("held", old)
+        if number in self.chunks:
+            store.put("held", number, pack_table(self.chunks[number].table))
+        keys = np.concatenate((changes.fresh, np.asarray(changes.keys, np.int64)))
+        if keys.size:
+            machine.memory.add(number, now, keys)
+            store.put("done", number, pack_generation(machine.memory.generations[number]))
+        if isinstance(machine, PacketMachine):
+            for dest, name, snapshot in machine.take_snapshots():
+                table = pa.table({"dest": [name], "snapshot": pa.array([snapshot], pa.binary())})
+                store.put("ends", dest, pack_table(table))
+        if self.base is None or number - self.base >= LOG_ENTRIES:
+            self._write_base(store, now)
+        else:
+            left = [ref for ref in changes.left if ref[0] in self.chunks]
+            store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
+        self.trail = [*self.trail[1 - TRAIL :], uuid.uuid4().hex]
+        store.put_head(self.head())
+
+    def head(self) -> str:
+        """Return what tells how to read the rest of the state, and whether a copy is current."""
+        policy, machine = self.policy, self.machine
+        head = {
+            "version": policy.version,
+            "fixed": json.loads(policy.fixed),
+            "columns": json.loads(policy.columns),
+            "trail": self.trail,
+            "generation": self.generation,
+            "base": self.base,
+            "chunks": sorted(self.chunks),
+            "held": len(machine.held),
+            "oldest": machine.oldest(),
+        }
+        return json.dumps(head)
+
+    def _write_base(self, store: Store, now: int) -> None:
+        machine, number = self.machine, self.generation
+        for old in machine.forget(now - self.policy.horizon):
+            store.remove("done", old)
+        gone, new = machine.memory.merge(int(self.policy.horizon * SLOT_SHARE))
+        for old in gone:
+            store.remove("done", old)
+        for slot, generation in new.items():
+            store.put("done", slot, pack_generation(generation))
+        if self.base is not None:
+            for old in range(self.base, number):
+                store.remove("log", old)
+        dead = [(at, row) for at, chunk in self.chunks.items() for row in sorted(chunk.dead)]
+        store.put("log", number, pack_numbers(everything(machine, dead)))
+        self.base = number
+
+    @classmethod
+    def load(cls, policy: Policy, store: Store) -> Bucket:
+        """Return the bucket that was saved; refuse a state that was written otherwise."""
+        bucket = cls(policy)
+        text = store.head()
+        if text is None:
+            return bucket
+        head = json.loads(text)
+        check_head(head, policy)
+        machine = bucket.machine
+        bucket.generation, bucket.base = head["generation"], head["base"]
+        bucket.trail = head.get("trail", [])
+        parts = store.parts()
+        for number, data in parts["done"].items():
+            bucket._remember(number, data)
+        for number, data in parts["held"].items():
+            bucket.chunks[number] = Chunk(unpack_table(data))
+        if isinstance(machine, PacketMachine):
+            for dest, data in parts["ends"].items():
+                (row,) = unpack_table(data).to_pylist()
+                machine.snapshots[dest] = (row["dest"], row["snapshot"])
+        for data in parts["log"].values():
+            bucket._replay(unpack_numbers(data))
+        machine.restore(bucket._messages())
+        if isinstance(machine, PacketMachine):
+            for message in machine.held.values():
+                column = bucket.chunks[message.chunk].table.column(machine.plan.column)
+                machine.name(message, column[message.row].as_py())
+        return bucket
+
+    def catch_up(self, store: Store, head: dict[str, Any]) -> bool:
+        """Bring a copy of the state up to date, if it is a few batches behind that of ``head``.
+
+        Workers of Spark take turns with a bucket, so a worker's copy often lacks the last batch.
+        Return False if the whole state has to be loaded instead.
+        """
+        if self.trail[-1:] == head["trail"][-1:]:
+            return True
+        if isinstance(self.machine, PacketMachine) or self.base != head["base"]:
+            return False
+        for number in range(self.generation + 1, head["generation"] + 1):
+            done, held, entry = (store.get(part, number) for part in ("done", "held", "log"))
+            assert entry is not None
+            if done is not None:
+                self._remember(number, done)
+            if held is not None:
+                self.chunks[number] = Chunk(unpack_table(held))
+            self._replay(unpack_numbers(entry))
+        self.chunks = {number: self.chunks[number] for number in head["chunks"]}
+        self.generation, self.trail = head["generation"], head["trail"]
+        self.machine.restore(self._messages())
+        return True
+
+    def _remember(self, number: int, data: bytes) -> None:
+        part = unpack_numbers(data)
+        self.machine.memory.add(number, int(part["time"][0]), part["keys"])
+
+    def _replay(self, entry: dict[str, Any]) -> None:
+        machine = self.machine
+        machine.positions.update(
+            zip(entry["dest"].tolist(), entry["position"].tolist(), strict=True)
+        )
+        columns = (entry[name].tolist() for name in ("channel", "low", "high", "grown"))
+        for channel, low, high, grown in zip(*columns, strict=True):
+            machine.seen.setdefault(channel, Runs()).add_run(low, high, grown)
+        for channel, floor in zip(*(entry[n].tolist() for n in ("closed", "floor")), strict=True):
+            machine.seen.setdefault(channel, Runs()).floor = floor
+        for number, row in zip(*(entry[n].tolist() for n in ("chunk", "row")), strict=True):
+            if number in self.chunks:
+                self.chunks[number].dead.add(row)
+        machine.overdue.update(
+            zip(*(entry[n].tolist() for n in ("overdue", "overdue_time")), strict=True)
+        )
+        for key in entry["settled"].tolist():
+            machine.overdue.pop(key, None)
+        machine.memory.pinned.update(entry["pinned"].tolist())
+
+    def _messages(self) -> Iterator[Message]:
+        for number, chunk in self.chunks.items():
+            rows = np.array(sorted(set(range(len(chunk.table))) - chunk.dead), np.int64)
+            times = chunk.table.column(TIME).to_pylist()
+            for row, dest, key, _, _, causes in _arrivals(_ordered_rows(chunk.table, rows)):
+                yield Message(number, row, dest, key, causes, times[row], set())
+
+
+def check_head(head: dict[str, Any], policy: Policy) -> None:
+    """Refuse a state of another layout or another query, in one line."""
+    if head["version"] != policy.version:
+        raise UsageError(other_version(head["version"], policy.version))
+    fixed = json.loads(policy.fixed)
+    changed = [name for name in fixed if head["fixed"].get(name) != fixed[name]]
+    if changed:
+        name = changed[0]
+        msg = (
+            f"the checkpoint was written with {name}={head['fixed'].get(name)!r}, the query has "
+            f"{name}={fixed[name]!r}; use the former, or begin a new checkpoint"
+        )
+        raise UsageError(msg)
+
+
+def other_version(found: int, wanted: int) -> str:
+    """Return what to say of a state that has another layout."""
+    return (
+        f"the checkpoint's state has version {found}, this antecede reads version {wanted}; "
+        "go on with the antecede that wrote it, or begin a new checkpoint"
+    )
+
+
+def _ordered_rows(table: pa.Table, rows: Ints) -> Rows:
+    """Return rows as numbers, in an order that their contents alone decide."""
+    names = (DEST, KEY, CHANNEL, SEQ)
+    dest, key, channel, seq = (np.asarray(table.column(name).combine_chunks()) for name in names)
+    lists = table.column(CAUSES).combine_chunks()
+    offsets = np.asarray(lists.offsets).astype(np.int64)
+    values = np.asarray(lists.values).astype(np.int64)
+    everything = Rows(np.arange(len(table)), dest, key, channel, seq, offsets, values)
+    return everything.part(rows[by_content(seq[rows], key[rows], channel[rows])])
+
+
+def _arrivals(rows: Rows) -> Iterator[Arrival]:
+    offsets, values = rows.offsets.tolist(), rows.causes.tolist()
+    columns = (column.tolist() for column in rows[:5])
+    for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
+        yield Arrival(row, dest, key, channel, seq, values[offsets[at] : offsets[at + 1]])

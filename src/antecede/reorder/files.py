@@ -1,0 +1,297 @@
+"""Reorder files into files: one query, with figures after each batch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from antecede.errors import UsageError
+from antecede.reorder.api import BUCKETS, METRICS, reorder
+from antecede.reorder.bucket import other_version
+from antecede.reorder.source_and_sink import FORMATS, require_folder
+from antecede.reorder.store import STATE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+_REMARK = b"Streaming TransformWithStateInPandas Python worker"
+
+
+@contextlib.contextmanager
+def without_remarks() -> Iterator[None]:
+    """Filter the standard error stream of this process and of those it starts."""
+    sys.stderr.flush()
+    real = os.dup(2)
+    reader, writer = os.pipe()
+    os.dup2(writer, 2)
+    os.close(writer)
+
+    def copy() -> None:
+        skipped = False
+        with os.fdopen(reader, "rb") as lines:
+            for line in lines:
+                # A blank line follows each remark.
+                if _REMARK in line or (skipped and not line.strip()):
+                    skipped = True
+                    continue
+                skipped = False
+                os.write(real, line)
+
+    thread = threading.Thread(target=copy, name="stderr", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(real, 2)
+        # Processes that outlive this one may still hold the pipe; do not wait for them.
+        thread.join(2)
+
+
+#: How often a query is started again when Spark lost patience with a Python process of its own.
+ATTEMPTS = 20
+#: The column in which Spark keeps a line that is not JSON.
+CORRUPT = "_corrupt_record"
+_IMPATIENT = "Python worker failed to connect back"
+#: What Spark says of a checkpoint whose state has the first layout, where the bucket was the key.
+_OLD_STATE = re.compile(
+    r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*"
+    r"Existing key_schema=StructType\(StructField\(bucket,IntegerType,true\)\)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One batch: rows in and out, and what is held after it."""
+
+    batch: int
+    rows_in: int
+    rows_out: int
+    duplicates: int
+    rejected: int
+    held: int
+    oldest_seconds: float
+    state_rows: int
+    seconds: float
+
+
+@dataclass
+class Totals:
+    """Adds up the figures of batches; what is held is known per bucket."""
+
+    show: Callable[[Figures], None]
+    rows_in: int = 0
+    rows_out: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    batches: int = 0
+    _held: dict[int, int] = field(default_factory=dict)
+    _since: dict[int, int | None] = field(default_factory=dict)
+
+    def add(self, progress: Any) -> None:
+        """Take the progress of one batch."""
+        found = progress.observedMetrics.get(METRICS)
+        if found is None or found.rows_in is None:
+            return
+        for row in found.buckets:
+            self._held[row.bucket], self._since[row.bucket] = row.held, row.oldest
+        self.rows_in += found.rows_in
+        self.rows_out += found.rows_out
+        self.duplicates += found.duplicates
+        self.rejected += found.rejected
+        self.batches += 1
+        states = progress.stateOperators
+        oldest = min((since for since in self._since.values() if since is not None), default=None)
+        self.show(
+            Figures(
+                progress.batchId,
+                found.rows_in,
+                found.rows_out,
+                found.duplicates,
+                found.rejected,
+                self.held,
+                0.0 if oldest is None else max(0.0, time.time() - oldest / 1e6),
+                states[0].numRowsTotal if states else 0,
+                progress.durationMs.get("triggerExecution", 0) / 1000,
+            )
+        )
+
+    @property
+    def held(self) -> int:
+        """How many rows are held."""
+        return sum(self._held.values())
+
+
+class _Listener(StreamingQueryListener):
+    """Hears of each batch from Spark."""
+
+    def __init__(self, totals: Totals) -> None:
+        self.totals = totals
+        self.ended = False
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Begin."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Take the figures of a batch."""
+        self.totals.add(event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """End: all figures have been heard."""
+        self.ended = True
+
+
+def read_files(
+    spark: SparkSession, path: Path, form: str, *, files: int | None, causes: str = "causes"
+) -> DataFrame:
+    """Return the files of a folder as a stream; all that are there now tell the columns."""
+    require_folder(path, form)
+    pattern = f"*{{{','.join(FORMATS[form])}}}"
+    reader = spark.read.format(form).option("pathGlobFilter", pattern)
+    schema = _schema_of(reader, path, form, causes)
+    stream = spark.readStream.format(form).schema(schema).option("pathGlobFilter", pattern)
+    if files is not None:
+        stream = stream.option("maxFilesPerTrigger", files)
+    return stream.load(str(path.resolve()))
+
+
+def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> StructType:
+    """Return the columns of all files: each may lack some, but none may contradict another."""
+    try:
+        found = reader.option("mergeSchema", "true").load(str(path.resolve()))
+        schema = found.schema
+        told = set(schema.names) - {CORRUPT}
+        # Without a value Spark takes a column of JSON for text.
+        if form == "json" and told and dict(found.dtypes).get(causes) == "string":
+            is_empty = found.filter(found[causes].isNotNull()).isEmpty()
+            kind = ArrayType(StringType()) if is_empty else StringType()
+            fields = [StructField(f.name, kind) if f.name == causes else f for f in schema]
+            schema = StructType(fields)
+    except (PySparkException, Py4JJavaError) as error:
+        told_why = re.search(r"\[[A-Z_.]+\] ([^\n]+)", str(error))
+        reason = told_why[1] if told_why else str(error).strip().splitlines()[0]
+        msg = f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
+        raise UsageError(msg) from None
+    if not told:
+        want = "JSON objects, one a line" if form == "json" else "columns"
+        msg = f"the files of {path} have no {want}; the first rows tell the columns"
+        raise UsageError(msg)
+    return schema
+
+
+def run_files(
+    stream: DataFrame,
+    out: Path | Callable[[DataFrame, int], None],
+    *,
+    checkpoint: Path,
+    options: Mapping[str, Any],
+    every: float | None,
+    show: Callable[[Figures], None],
+) -> Totals:
+    """Reorder a stream into the folder ``out``, or by calling it with each batch and its number.
+
+    Without ``every``, stop when all is read.
+    """
+    spark = stream.sparkSession
+    # More parts than buckets would be stores of state without anything in them.
+    parts = int(spark.conf.get("spark.sql.shuffle.partitions") or BUCKETS)
+    buckets = int(options.get("buckets", BUCKETS))
+    spark.conf.set("spark.sql.shuffle.partitions", min(parts, buckets))
+    ordered = reorder(stream, keep_rejected=True, **options)
+    totals = Totals(show)
+    listener = _Listener(totals)
+    spark.streams.addListener(listener)
+    try:
+        for attempt in range(ATTEMPTS):
+            listener.ended = False
+            write = _writer(out) if isinstance(out, Path) else out
+            writer = ordered.writeStream.foreachBatch(write)
+            writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
+            if every is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
+            if _finished(writer.start(), last=attempt == ATTEMPTS - 1):
+                break
+        _wait(listener)
+    finally:
+        spark.streams.removeListener(listener)
+    return totals
+
+
+def _writer(out: Path) -> Callable[[DataFrame, int], None]:
+    """Return what writes a batch into folders of its own, over those of an earlier attempt."""
+
+    def write(frame: DataFrame, number: int) -> None:
+        # The rows are computed once: a second time, the state would be gone through twice.
+        frame = frame.persist()
+        try:
+            good = frame.filter("rejected is null").drop("rejected")
+            good.write.mode("overwrite").parquet(str(out.resolve() / "ordered" / f"batch={number}"))
+            bad = frame.filter("rejected is not null")
+            if not bad.isEmpty():
+                bad = bad.drop("position", "held_seconds", "released", "late")
+                path = out.resolve() / "rejected" / f"batch={number}"
+                bad.write.mode("overwrite").parquet(str(path))
+        finally:
+            frame.unpersist()
+
+    return write
+
+
+def _finished(query: StreamingQuery, *, last: bool) -> bool:
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        text = str(error)
+        if _IMPATIENT in text and not last:
+            return False
+        raise UsageError(reason_of(text)) from None
+    finally:
+        with contextlib.suppress(Exception):
+            query.stop()
+    return True
+
+
+def _wait(listener: _Listener, seconds: float = 30.0) -> None:
+    """Wait until Spark has told all it has to tell of the query."""
+    deadline = time.monotonic() + seconds
+    while not listener.ended and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def reason_of(text: str) -> str:
+    """Return the one line that matters of Spark's account of a failed query."""
+    if _OLD_STATE.search(text):
+        return other_version(1, STATE_VERSION)
+    ours = re.search(r"antecede\.errors\.\w+: (.+)", text)
+    if ours is not None:
+        return ours[1].strip()
+    lines = [line.strip() for line in _lines(text)]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
+    return f"the query failed: {(errors or lines or ['no reason given'])[-1][:300]}"
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith(("at ", "===", "+-", "~")):
+            yield line

@@ -1,0 +1,480 @@
+"""The state machine of one bucket of destinations: what is held, and what is delivered when.
+
+It knows no Spark, no clock and no strings. A message is a key (64 bits that stand for its
+destination and id), a channel (the same for destination and source) with a sequence number, and the
+keys of its causes at the same destination. A row is told apart by chunk and row, where its columns
+lie. Times are in microseconds.
+
+Rows of a batch must be offered in an order that depends on their contents alone: then a batch that
+is repeated gives the same positions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from antecede.arrays import Flags, Ints
+from antecede.reorder.compiled_rows import (
+    Rows,
+    by_channel,
+    count_on,
+    find,
+    pairs,
+    ready,
+    stretches,
+)
+from antecede.reorder.delivered_keys import Memory
+
+Run = tuple[int, int, int]
+
+
+class Came(Enum):
+    """What is known of a number that arrives."""
+
+    NEW = "new"
+    SEEN = "seen"
+    FORGOTTEN = "forgotten"
+
+
+class Runs:
+    """The numbers of one channel that have come."""
+
+    __slots__ = ("_highs", "_lows", "_times", "floor")
+
+    def __init__(self) -> None:
+        self.floor: int | None = None
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+        self._times: list[int] = []
+
+    def add(self, number: int, now: int) -> Came:
+        """Note a number; say whether it is new."""
+        highs = self._highs
+        if highs and number == highs[-1] + 1:
+            highs[-1], self._times[-1] = number, now
+            return Came.NEW
+        at = bisect_right(self._lows, number)
+        if at and number <= highs[at - 1]:
+            return Came.SEEN
+        if self.floor is not None and number <= self.floor:
+            return Came.FORGOTTEN
+        self._insert(at, number, number, now)
+        return Came.NEW
+
+    def is_new(self, low: int, high: int) -> bool:
+        """Return whether none of the numbers from ``low`` to ``high`` has come."""
+        at = bisect_right(self._lows, high)
+        if at and self._highs[at - 1] >= low:
+            return False
+        return self.floor is None or low > self.floor
+
+    def add_run(self, low: int, high: int, now: int) -> None:
+        """Note all numbers from ``low`` to ``high``, none of which has come before."""
+        self._insert(bisect_right(self._lows, low), low, high, now)
+
+    def _insert(self, at: int, low: int, high: int, now: int) -> None:
+        lows, highs, times = self._lows, self._highs, self._times
+        joins_before = at > 0 and highs[at - 1] == low - 1
+        joins_after = at < len(lows) and lows[at] == high + 1
+        if joins_before and joins_after:
+            highs[at - 1], times[at - 1] = highs[at], max(now, times[at])
+            del lows[at], highs[at], times[at]
+        elif joins_before:
+            highs[at - 1], times[at - 1] = high, now
+        elif joins_after:
+            lows[at], times[at] = low, max(now, times[at])
+        else:
+            lows.insert(at, low)
+            highs.insert(at, high)
+            times.insert(at, now)
+
+    def forget(self, before: int) -> None:
+        """Collapse what last grew before this time, if there is more than one run."""
+        old = [at for at, time in enumerate(self._times[:-1]) if time < before]
+        if not old:
+            return
+        last = old[-1]
+        self.floor = self._highs[last]
+        del self._lows[: last + 1], self._highs[: last + 1], self._times[: last + 1]
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(zip(self._lows, self._highs, self._times, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._lows)
+
+
+#: Held messages are looked at together with a batch unless they are so many times as many.
+HELD_SHARE = 8
+TOO_LATE = "came later than the horizon; it may be a duplicate"
+
+
+class Arrival(NamedTuple):
+    """A row that arrives, as numbers."""
+
+    row: int
+    dest: int
+    key: int
+    channel: int
+    seq: int
+    causes: list[int]
+
+
+@dataclass(slots=True)
+class Message:
+    """A message that is held, or on its way out. ``lacking`` are the causes still to come."""
+
+    chunk: int
+    row: int
+    dest: int
+    key: int
+    causes: list[int]
+    arrived: int
+    lacking: set[int]
+
+
+class Out(NamedTuple):
+    """A row that leaves: delivered at a position, or rejected for a reason."""
+
+    chunk: int
+    row: int
+    position: int
+    held: int
+    released: bool
+    late: bool
+    rejected: str | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch changed, for the state's journal."""
+
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    dests: set[int] = field(default_factory=set)
+    keys: list[int] = field(default_factory=list)
+    left: list[tuple[int, int]] = field(default_factory=list)
+    overdue: list[int] = field(default_factory=list)
+    settled: list[int] = field(default_factory=list)
+    fresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class Ready(NamedTuple):
+    """Rows that leave together, in order: where they lie, their positions, how long they waited."""
+
+    chunk: Ints
+    row: Ints
+    position: Ints
+    held: Ints
+
+
+class Machine:
+    """Holds messages until their causes are delivered, or until ``timeout`` has passed."""
+
+    def __init__(self, *, timeout: int | None = None) -> None:
+        self.timeout = timeout
+        self.positions: dict[int, int] = {}
+        self.seen: dict[int, Runs] = {}
+        self.memory = Memory()
+        self.held: dict[int, Message] = {}
+        self.waiting: dict[int, dict[int, Message]] = {}
+        #: Causes that some effect was released without, and when.
+        self.overdue: dict[int, int] = {}
+        self.changes = Changes()
+        self.duplicates = 0
+        self._queue: deque[Message] = deque()
+
+    def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
+        """Deliver what waits for nothing but itself; return it, and which of the rows are left.
+
+        Rows that need a closer look are left for :meth:`offer`: duplicates, and late causes.
+        """
+        messages = [] if len(self.held) > HELD_SHARE * rows.row.size else list(self.held.values())
+        first = len(messages)
+        whole = _with_held(messages, rows)
+        is_known = np.zeros(whole.row.size, np.bool_)
+        is_known[first:] = self.memory.has(rows.key)
+        good = ~is_known
+        good[first:] &= self._new_rows(rows)
+        if self.overdue:
+            good &= find(np.fromiter(self.overdue, np.int64), whole.key) < 0
+        done = ready(whole, good, is_known, self.memory.has)
+        positions = self._place(whole.dest[done])
+        self.changes.fresh = whole.key[done]
+        chunks, held = np.full(whole.row.size, chunk), np.zeros(whole.row.size, np.int64)
+        chunks[:first] = [message.chunk for message in messages]
+        held[:first] = [now - message.arrived for message in messages]
+        for at in done[done < first].tolist():
+            self._let_go(messages[at])
+        left = np.ones(whole.row.size, np.bool_)
+        left[done] = False
+        fresh = done[done >= first] - first
+        self._note_runs(rows.channel[fresh], rows.seq[fresh], now)
+        found = Ready(chunks[done], whole.row[done], positions, held[done])
+        return found, np.flatnonzero(left[first:])
+
+    def _place(self, dests: Ints) -> Ints:
+        """Return the next positions at these destinations, one by one."""
+        found, last = count_on(dests, lambda dest: self.positions.get(dest, 0))
+        self.positions.update(last)
+        self.changes.dests.update(last)
+        return found
+
+    def _let_go(self, message: Message) -> None:
+        """Forget a message that was held and is delivered."""
+        del self.held[message.key]
+        self.changes.left.append((message.chunk, message.row))
+        for cause in message.lacking:
+            waiters = self.waiting[cause]
+            del waiters[message.key]
+            if not waiters:
+                del self.waiting[cause]
+
+    def _new_rows(self, rows: Rows) -> Flags:
+        """Return which rows that are not remembered are new, by id and by sequence number."""
+        good = np.ones(rows.row.size, np.bool_)
+        if self.held:
+            good &= find(np.fromiter(self.held, np.int64), rows.key) < 0
+        for column in (rows.key, pairs(rows.channel, rows.seq)):
+            ordered = np.sort(column)
+            if (ordered[1:] == ordered[:-1]).any():
+                _, first, counts = np.unique(column, return_index=True, return_counts=True)
+                once = np.zeros(column.size, np.bool_)
+                once[first[counts == 1]] = True
+                good &= once
+        order = by_channel(rows.channel, rows.seq)
+        for at, stop, channel, low, high in stretches(rows.channel[order], rows.seq[order]):
+            runs = self.seen.get(channel)
+            if runs is not None and not runs.is_new(low, high):
+                good[order[at:stop]] = False
+        return good
+
+    def _note_runs(self, channels: Ints, seqs: Ints, now: int) -> None:
+        order = by_channel(channels, seqs)
+        seen, noted = self.seen, self.changes.runs
+        for _, _, channel, low, high in stretches(channels[order], seqs[order]):
+            runs = seen.get(channel)
+            if runs is None:
+                runs = seen[channel] = Runs()
+            runs.add_run(low, high, now)
+            noted.append((channel, low, high))
+
+    def offer(
+        self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Ints | None = None
+    ) -> list[Out]:
+        """Take rows; return those that leave, in the order of delivery.
+
+        ``fresh`` are the keys of rows of the same batch that are delivered already.
+        """
+        arrivals = list(arrivals)
+        asked = {key for arrival in arrivals for key in arrival.causes}
+        asked.update(arrival.key for arrival in arrivals)
+        keys = np.fromiter(asked, np.int64, len(asked))
+        known = self.memory.known(keys)
+        out: list[Out] = []
+        if fresh is not None:
+            known.update(keys[find(fresh, keys) >= 0].tolist())
+            if self.waiting:
+                awaited = np.fromiter(self.waiting, np.int64)
+                for key in np.sort(awaited[find(fresh, awaited) >= 0]).tolist():
+                    self._wake(key)
+                    self._drain(out, known, now)
+        for arrival in arrivals:
+            row, dest, key, channel, seq, causes = arrival
+            if key in known or key in self.held:
+                self.duplicates += 1
+                continue
+            came = self._note(channel, seq, now)
+            if came is not Came.NEW and not self._is_wanted(key):
+                if came is Came.FORGOTTEN:
+                    out.append(Out(chunk, row, 0, 0, released=False, late=False, rejected=TOO_LATE))
+                else:
+                    self.duplicates += 1
+                continue
+            if came is Came.SEEN:
+                # Delivered so long ago that its id is forgotten: its effects need not wait.
+                self.duplicates += 1
+                self._settle(key, known)
+                self._drain(out, known, now)
+                continue
+            lacking = {cause for cause in causes if cause not in known}
+            message = Message(chunk, row, dest, key, causes, now, lacking)
+            if lacking:
+                self._hold(message)
+            else:
+                self._queue.append(message)
+                self._drain(out, known, now)
+        return out
+
+    def expire(self, now: int) -> list[Out]:
+        """Release what has been held for the timeout, after those of its causes that are here."""
+        out: list[Out] = []
+        if self.timeout is not None:
+            for message in _ordered(self._overdue(now - self.timeout)):
+                self._force(message, out, now)
+        return out
+
+    def flush(self, now: int) -> list[Out]:
+        """Release everything that is held: no more rows will come."""
+        out: list[Out] = []
+        for message in _ordered(self.held.values()):
+            self._force(message, out, now)
+        return out
+
+    def deadline(self) -> int | None:
+        """Return when the next held message is to be released, if any."""
+        if self.timeout is None or not self.held:
+            return None
+        return next(iter(self.held.values())).arrived + self.timeout
+
+    def oldest(self) -> int | None:
+        """Return when the message that is held longest arrived."""
+        return next(iter(self.held.values())).arrived if self.held else None
+
+    def forget(self, before: int) -> list[int]:
+        """Forget what is older than the horizon; return the generations that went."""
+        for runs in self.seen.values():
+            runs.forget(before)
+        for key in [key for key, time in self.overdue.items() if time < before]:
+            del self.overdue[key]
+        named = {cause for message in self.held.values() for cause in message.causes}
+        self.memory.pinned &= named
+        return self.memory.forget(before, named)
+
+    def restore(self, messages: Iterable[Message]) -> None:
+        """Hold, oldest first, just what was held when the state was written."""
+        self.held.clear()
+        self.waiting.clear()
+        messages = _ordered(messages)
+        asked = {cause for message in messages for cause in message.causes}
+        known = self.memory.known(np.fromiter(asked, np.int64, len(asked)))
+        for message in messages:
+            message.lacking = {cause for cause in message.causes if cause not in known}
+            self._hold(message)
+
+    def _note(self, channel: int, seq: int, now: int) -> Came:
+        runs = self.seen.get(channel)
+        if runs is None:
+            runs = self.seen[channel] = Runs()
+        came = runs.add(seq, now)
+        if came is Came.NEW:
+            noted = self.changes.runs
+            if noted and noted[-1][0] == channel and noted[-1][2] == seq - 1:
+                noted[-1] = (channel, noted[-1][1], seq)
+            else:
+                noted.append((channel, seq, seq))
+        return came
+
+    def _is_wanted(self, key: int) -> bool:
+        return key in self.waiting or key in self.overdue
+
+    def _hold(self, message: Message) -> None:
+        self.held[message.key] = message
+        for cause in message.lacking:
+            self.waiting.setdefault(cause, {})[message.key] = message
+
+    def _drain(self, out: list[Out], known: set[int] | None, now: int) -> None:
+        """Deliver what is ready, and what becomes ready by it."""
+        queue, positions, changes = self._queue, self.positions, self.changes
+        while queue:
+            message = queue.popleft()
+            out.append(self._delivered(message, now, released=False))
+            changes.dests.add(message.dest)
+            positions[message.dest] = out[-1].position
+            self._settle(message.key, known)
+
+    def _delivered(self, message: Message, now: int, *, released: bool) -> Out:
+        if self.held.pop(message.key, None) is not None:
+            self.changes.left.append((message.chunk, message.row))
+        late = self.overdue.pop(message.key, None) is not None
+        if late:
+            self.changes.settled.append(message.key)
+        position = self.positions.get(message.dest, 0) + 1
+        held = now - message.arrived
+        return Out(message.chunk, message.row, position, held, released=released, late=late)
+
+    def _settle(self, key: int, known: set[int] | None) -> None:
+        """Remember a delivered key, and queue the messages that waited for nothing else."""
+        self.changes.keys.append(key)
+        if known is not None:
+            known.add(key)
+        self._wake(key)
+
+    def _wake(self, key: int) -> None:
+        # By key, because a state that is loaded holds messages in another order.
+        for _, waiter in sorted(self.waiting.pop(key, {}).items()):
+            waiter.lacking.discard(key)
+            if not waiter.lacking:
+                self._queue.append(waiter)
+
+    def _overdue(self, before: int) -> Iterator[Message]:
+        for message in self.held.values():  # In the order of arrival.
+            if message.arrived > before:
+                return
+            yield message
+
+    def _force(self, message: Message, out: list[Out], now: int) -> None:
+        """Deliver a message now; first the causes of it that are here, in causal order."""
+        for each in self._ancestry(message):
+            if self.held.get(each.key) is not each:
+                continue
+            missing = sorted(each.lacking)
+            for cause in missing:
+                waiters = self.waiting[cause]
+                del waiters[each.key]
+                if not waiters:
+                    del self.waiting[cause]
+                self.overdue[cause] = now
+                self.changes.overdue.append(cause)
+            out.append(self._delivered(each, now, released=bool(missing)))
+            self.changes.dests.add(each.dest)
+            self.positions[each.dest] = out[-1].position
+            self._settle(each.key, None)
+            self._drain(out, None, now)
+
+    def _ancestry(self, message: Message) -> list[Message]:
+        """Return the held messages that this one waits for, causes first, and itself."""
+        order: list[Message] = []
+        visited = {message.key}
+        stack = [(message, iter(sorted(message.lacking)))]
+        while stack:
+            top, causes = stack[-1]
+            for cause in causes:
+                found = self.held.get(cause)
+                if found is not None and cause not in visited:
+                    visited.add(cause)
+                    stack.append((found, iter(sorted(found.lacking))))
+                    break
+            else:
+                order.append(top)
+                stack.pop()
+        return order
+
+
+def _ordered(messages: Iterable[Message]) -> list[Message]:
+    return sorted(messages, key=lambda message: (message.arrived, message.key))
+
+
+def _with_held(messages: list[Message], rows: Rows) -> Rows:
+    """Return held messages, with the causes they lack, before the rows of a batch."""
+    if not messages:
+        return rows
+    lists = [sorted(message.lacking) for message in messages]
+    ends = np.cumsum([len(causes) for causes in lists])
+    causes = np.array([cause for causes in lists for cause in causes], np.int64)
+    nothing = np.zeros(len(messages), np.int64)
+    return Rows(
+        np.concatenate((np.array([m.row for m in messages], np.int64), rows.row)),
+        np.concatenate((np.array([m.dest for m in messages], np.int64), rows.dest)),
+        np.concatenate((np.array([m.key for m in messages], np.int64), rows.key)),
+        np.concatenate((nothing, rows.channel)),
+        np.concatenate((nothing, rows.seq)),
+        np.concatenate(([0], ends, ends[-1] + rows.offsets[1:])).astype(np.int64),
+        np.concatenate((causes, rows.causes)),
+    )

@@ -1,0 +1,246 @@
+"""A bucket inside Spark: packed rows to ``transformWithState``, and state in its state store.
+
+Each call into Spark's state store costs, and so does each row that crosses to Python. So rows are
+packed into one Arrow stream per bucket before the shuffle, and unpacked after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
+
+from antecede.reorder.bucket import Bucket, Policy, check_head
+from antecede.reorder.columns import BUCKET, Number, numbered
+from antecede.reorder.store import (
+    STATE,
+    Part,
+    Parts,
+    pack_table,
+    sorted_parts,
+    unpack_table,
+)
+from antecede.spark.tasks import spare_what_is_loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+PACKED = "bucket int, rows binary"
+#: The column with the time of the batch, in microseconds, beside packed rows.
+NOW = "now"
+#: One row per bucket and batch has its figures; the others have rows.
+EMITTED = (
+    "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
+    "oldest long"
+)
+#: How many rows a packed value has at most on the way out.
+ROWS_MAX = 50_000
+#: How many buckets a Python worker remembers between batches.
+CACHED_MAX = 256
+
+#: The bucket without rows that remembers what may not change over a checkpoint, such as the number
+#: of buckets. Every batch asks it; others might not have met the destinations they have now.
+EVERY_QUERY = -1
+
+# Spark would parse a schema that is a string, in every batch.
+_KEY = StructType().add("part", StringType()).add("number", LongType())
+_VALUE = StructType().add("value", BinaryType())
+
+_buckets_kept: dict[str, Bucket] = {}
+
+
+def pack(
+    batches: Iterable[pa.RecordBatch], number: Number, *, keeps_rejected: bool
+) -> Iterator[pa.RecordBatch]:
+    """Add the numbers of rows and pack them into one value per bucket, for ``mapInArrow``."""
+    is_marked = False
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if not is_marked:
+            is_marked = True
+            yield _packed([EVERY_QUERY], [None])
+        table = numbered(batch, number, keeps_rejected=keeps_rejected)
+        buckets = np.asarray(table.column(BUCKET).combine_chunks())
+        order = np.argsort(buckets, kind="stable")
+        table = table.drop_columns([BUCKET]).take(pa.array(order))
+        ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
+        start, found, packed = 0, [], []
+        for end in ends.tolist():
+            found.append(int(buckets[order[start]]))
+            packed.append(pack_table(table.slice(start, end - start)))
+            start = end
+        yield _packed(found, packed)
+    spare_what_is_loaded()
+
+
+def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
+    arrays = [pa.array(buckets, pa.int32()), pa.array(rows, pa.binary())]
+    return pa.record_batch(arrays, names=["bucket", "rows"])
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows that were packed, for ``mapInArrow``."""
+    for batch in batches:
+        for packed in batch.column(0):
+            if packed.is_valid:
+                yield from unpack_table(packed.as_buffer()).to_batches()
+    spare_what_is_loaded()
+
+
+class SparkStore:
+    """One bucket's state in Spark's state store. The current key decides which bucket that is.
+
+    All of it is one variable, because Spark sets up each anew in every batch and partition. In
+    version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
+    checkpoints before a batch runs.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._map = handle.getMapState(STATE, _KEY, _VALUE)
+
+    def head(self) -> str | None:
+        """Return the head, or None if nothing was stored yet."""
+        found = self.get("head", 0)
+        return None if found is None else found.decode()
+
+    def put_head(self, head: str) -> None:
+        """Replace the head."""
+        self.put("head", 0, head.encode())
+
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+        found = self._map.getValue((part, number))
+        return None if found is None else bytes(found[0])
+
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
+        return sorted_parts((*key, bytes(value[0])) for key, value in self._map.iterator())
+
+    def put(self, part: Part, number: int, value: bytes) -> None:
+        """Store a value."""
+        self._map.updateValue((part, number), (value,))
+
+    def remove(self, part: Part, number: int) -> None:
+        """Remove a value."""
+        self._map.removeKey((part, number))
+
+
+class Reorder(StatefulProcessor):
+    """Runs the buckets of a partition."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self.handle = handle
+        self.store = SparkStore(handle)
+
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,
+    ) -> Iterator[Row]:
+        """Take a batch's rows of one bucket."""
+        if key[0] == EVERY_QUERY:
+            self._check_query()
+            return
+        packed = list(rows)
+        table = pa.concat_tables([unpack_table(row.rows) for row in packed])
+        now = int(packed[0][NOW])
+        bucket = self._load()
+        before = bucket.machine.deadline()
+        result = bucket.offer(table, now)
+        yield from self._finish(key[0], bucket, result, before, now, came=len(table))
+
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
+    ) -> Iterator[Row]:
+        """Release what has been held too long."""
+        now = 1000 * timerValues.getCurrentProcessingTimeInMs()
+        bucket = self._load()
+        result = bucket.expire(now)
+        yield from self._finish(key[0], bucket, result, None, now, came=0)
+
+    def _check_query(self) -> None:
+        """Refuse a checkpoint of another query or another version; mark a new one."""
+        text = self.store.head()
+        if text is None:
+            self.store.put_head(Bucket(self.policy).head())
+        else:
+            check_head(json.loads(text), self.policy)
+
+    def _load(self) -> Bucket:
+        """Return the bucket from this worker's cache and what it lacks, or all from the store."""
+        text = self.store.head()
+        head = {} if text is None else json.loads(text)
+        for token in reversed(head.get("trail", [])):
+            cached = _buckets_kept.pop(token, None)
+            if cached is not None and cached.policy == self.policy:
+                if cached.catch_up(self.store, head):
+                    return cached
+                break
+        return Bucket.load(self.policy, self.store)
+
+    def _finish(
+        self,
+        number: int,
+        bucket: Bucket,
+        result: pa.Table | None,
+        before: int | None,
+        now: int,
+        came: int,
+    ) -> Iterator[Row]:
+        machine = bucket.machine
+        bucket.save(self.store, now)
+        duplicates, machine.duplicates = machine.duplicates, 0
+        self._set_timer(before, machine.deadline())
+        while len(_buckets_kept) >= CACHED_MAX:
+            del _buckets_kept[next(iter(_buckets_kept))]
+        _buckets_kept[bucket.trail[-1]] = bucket
+        count = 0 if result is None else len(result)
+        went = 0 if result is None else count - result.column("position").null_count
+        for start in range(0, count, ROWS_MAX):
+            assert result is not None
+            packed = pack_table(result.slice(start, ROWS_MAX))
+            yield _emitted(number, rows=packed)
+        figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": count - went}
+        yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
+        spare_what_is_loaded()
+
+    def _set_timer(self, before: int | None, after: int | None) -> None:
+        """Keep one timer, at the earliest deadline."""
+        if before != after:
+            if before is not None:
+                self.handle.deleteTimer(_milliseconds(before))
+            if after is not None:
+                self.handle.registerTimer(_milliseconds(after))
+
+    def close(self) -> None:
+        """Spark closes the state itself."""
+
+
+_NAMES = [word.split()[0] for word in EMITTED.split(", ")]
+
+
+def _emitted(bucket: int, **values: object) -> Row:
+    return Row(**(dict.fromkeys(_NAMES) | values | {"bucket": bucket}))
+
+
+def _milliseconds(time: int) -> int:
+    return -(-time // 1000)

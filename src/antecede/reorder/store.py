@@ -1,0 +1,126 @@
+"""Where a bucket's state lies between batches, and how its parts look as bytes.
+
+The state is log-structured. ``held`` has chunks of rows that wait, each written once and removed
+when the last of its rows is delivered. ``done`` has the keys that each batch delivered. ``log`` has
+what each batch changed in counters and runs; now and then one entry with everything replaces them.
+``ends`` has one snapshot per destination (packets only). Nothing is rewritten whole in each batch.
+
+Every part is an Arrow stream, but for ``head``: JSON that names the version of this layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.arrays import Ints
+
+#: The version of the state's layout, stored in every head; with packets it has snapshots besides.
+STATE_VERSION = 2
+PACKET_STATE_VERSION = 3
+#: The name of the variable in Spark's state store that holds it all.
+STATE = "head"
+
+Part = Literal["head", "held", "done", "log", "ends"]
+PARTS: tuple[Part, ...] = ("head", "held", "done", "log", "ends")
+#: All values, by part and number.
+Parts: TypeAlias = dict[Part, dict[int, bytes]]
+
+
+class Store(Protocol):
+    """One bucket's state: a head, and numbered values in each part."""
+
+    def head(self) -> str | None:
+        """Return the head, or None if nothing was stored yet."""
+
+    def put_head(self, head: str) -> None:
+        """Replace the head."""
+
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
+
+    def put(self, part: Part, number: int, value: bytes) -> None:
+        """Store a value."""
+
+    def remove(self, part: Part, number: int) -> None:
+        """Remove a value."""
+
+
+class DictStore:
+    """A store in memory, for batches and tests."""
+
+    def __init__(self, parts: Parts | None = None) -> None:
+        self._parts = sorted_parts(()) if parts is None else parts
+
+    def head(self) -> str | None:
+        """Return the head, or None if nothing was stored yet."""
+        found = self.get("head", 0)
+        return None if found is None else found.decode()
+
+    def put_head(self, head: str) -> None:
+        """Replace the head."""
+        self.put("head", 0, head.encode())
+
+    def get(self, part: Part, number: int) -> bytes | None:
+        """Return a value of a part, or None if there is none with this number."""
+        return self._parts[part].get(number)
+
+    def parts(self) -> Parts:
+        """Return all values of all parts, by part and number."""
+        return sorted_parts((p, n, v) for p in PARTS for n, v in self._parts[p].items())
+
+    def put(self, part: Part, number: int, value: bytes) -> None:
+        """Store a value."""
+        self._parts[part][number] = value
+
+    def remove(self, part: Part, number: int) -> None:
+        """Remove a value."""
+        self._parts[part].pop(number, None)
+
+
+def sorted_parts(values: Iterable[tuple[Part, int, bytes]]) -> Parts:
+    """Return values by part and by number, the lowest first."""
+    found: Parts = {part: {} for part in PARTS}
+    for part, number, value in sorted(values, key=lambda each: each[:2]):
+        found[part][number] = value
+    return found
+
+
+def pack_table(table: pa.Table) -> bytes:
+    """Return a table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def unpack_table(data: bytes) -> pa.Table:
+    """Return the table of an Arrow stream."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def pack_numbers(columns: Mapping[str, Any]) -> bytes:
+    """Return named lists of whole numbers as an Arrow stream of one row."""
+    arrays = {
+        name: pa.ListArray.from_arrays(
+            pa.array([0, len(values)], pa.int32()), pa.array(np.asarray(values, np.int64))
+        )
+        for name, values in columns.items()
+    }
+    return pack_table(pa.table(arrays))
+
+
+def unpack_numbers(data: bytes) -> dict[str, Ints]:
+    """Return the lists that :func:`pack_numbers` packed."""
+    table = unpack_table(data)
+    return {
+        name: np.asarray(table.column(name).combine_chunks().flatten())
+        for name in table.column_names
+    }

@@ -1,0 +1,97 @@
+"""What a stopped or running query holds: read from its checkpoint, without changing it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from antecede.errors import UsageError
+from antecede.reorder.bucket import Bucket, Policy, other_version
+from antecede.reorder.columns import CAUSES, PREFIX
+from antecede.reorder.packets import PacketMachine, Plan
+from antecede.reorder.source_and_sink import require_checkpoint
+from antecede.reorder.store import PACKET_STATE_VERSION, STATE, STATE_VERSION, DictStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Held(NamedTuple):
+    """A row that is held: its destination and id, the causes it lacks, and since when."""
+
+    dest: str
+    id: str
+    lacks: tuple[str, ...]
+    seconds: float
+    row: dict[str, Any]
+
+
+def waiting(spark: SparkSession, checkpoint: str) -> list[Held]:
+    """Return the rows that a query holds, the oldest first."""
+    now = time.time()
+    found = [held for store in _stores(spark, checkpoint).values() for held in _held_in(store, now)]
+    return sorted(found, key=lambda held: (-held.seconds, held.dest, held.id))
+
+
+def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
+    """Return the state of every bucket."""
+    path = Path(checkpoint)
+    require_checkpoint(path)
+    stores: dict[int, DictStore] = {}
+    try:
+        reader = spark.read.format("statestore").option("path", str(path.resolve()))
+        found = reader.option("stateVarName", STATE).load()
+        _require_layout(found.columns)
+        for row in found.collect():
+            part, number = row.user_map_key
+            value = bytes(row.user_map_value[0])
+            stores.setdefault(row.key[0], DictStore()).put(part, number, value)
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        msg = f"{checkpoint} has no state of reorder that can be read: {reason}"
+        raise UsageError(msg) from error
+    return stores
+
+
+def _require_layout(columns: list[str]) -> None:
+    """Refuse the state of the first layout, which is another kind of variable."""
+    if "user_map_key" not in columns:
+        raise UsageError(other_version(1, STATE_VERSION))
+
+
+def _held_in(store: DictStore, now: float) -> Iterator[Held]:
+    text = store.head()
+    if text is None:
+        return
+    head = json.loads(text)
+    names, fixed = head["columns"], head["fixed"]
+    plan, version = None, STATE_VERSION
+    if fixed.get("form") == "packets":
+        version = PACKET_STATE_VERSION
+        if head["version"] == version:
+            plan = Plan.of(names["packet"], fixed)
+    bucket = Bucket.load(Policy(None, 1, json.dumps(fixed), version=version, plan=plan), store)
+    for message in bucket.machine.held.values():
+        row = bucket.chunks[message.chunk].table.slice(message.row, 1).to_pylist()[0]
+        seconds = max(0.0, now - message.arrived / 1e6)
+        own = {name: value for name, value in row.items() if not name.startswith(PREFIX)}
+        if isinstance(bucket.machine, PacketMachine):
+            yield _held_packet(bucket.machine, own, message.dest, seconds)
+        else:
+            pairs = zip(row[names["causes"]], row[CAUSES], strict=True)
+            lacks = tuple(str(cause) for cause, key in pairs if key in message.lacking)
+            yield Held(str(row[names["dest"]]), str(row[names["id"]]), lacks, seconds, own)
+
+
+def _held_packet(machine: PacketMachine, row: dict[str, Any], dest: int, seconds: float) -> Held:
+    plan = machine.plan
+    packet = plan.decode(bytes(row[plan.column]))
+    endpoint = plan.restore(machine.snapshots[dest][1])
+    needs = endpoint.waiting().get(packet.content.id, ())
+    lacks = tuple(str(need) for need in needs)
+    return Held(packet.dest, str(packet.content.id), lacks, seconds, row)

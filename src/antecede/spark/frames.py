@@ -1,0 +1,178 @@
+"""Logs as Spark frames: what an event is, in Spark SQL, and which files Spark reads itself.
+
+Columns of any type become plain, and a condition tells events; both follow
+``events.tables.EVENT_SCHEMA``, as ``events.arrow_columns`` does for Arrow tables. Parquet stays in
+its files, any other format is read by the driver first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from antecede.errors import LogError, UsageError
+from antecede.events import log as logs
+from antecede.events.arrow_columns import require_types
+from antecede.events.formats import format_named
+from antecede.events.log import Log, Source
+from antecede.events.rule import require_columns
+from antecede.events.sources import form_of, named, read, require_file, require_options
+from antecede.events.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+
+_SQL_TYPES = {
+    NAME: "string",
+    WHOLE: "long",
+    KIND: "string",
+    NAMES: "array<string>",
+    SECONDS: "double",
+}
+
+
+def validity(frame: DataFrame) -> Column:
+    """Return the condition that tells which rows of a plain frame are events."""
+    from pyspark.sql import functions as F
+
+    kind = F.col("kind")
+    tests = [kind.isin(*EVENT_KINDS)]
+    for column in EVENT_SCHEMA:
+        if column.name not in frame.columns or column.holds in {KIND, SECONDS}:
+            continue
+        value = F.col(column.name)
+        if column.holds == NAME:
+            sound = (value != "") & F.is_valid_utf8(value)
+        elif column.holds == NAMES:
+            # A null among the names makes array_contains null, and so the row invalid.
+            sound = ~F.array_contains(value, "") & F.is_valid_utf8(F.array_join(value, ","))
+        else:
+            sound = value.isNotNull()
+        if not column.needed_by:
+            sound = value.isNull() | sound
+        elif spared := set(EVENT_KINDS) - set(column.needed_by):
+            sound = kind.isin(*spared) | sound
+        tests.append(sound)
+    return F.coalesce(reduce(and_, tests), F.lit(col=False))
+
+
+def plain_frame(frame: DataFrame) -> DataFrame:
+    """Return a frame with its event columns in their plain form; itself if they are plain."""
+    changed = {name: plain for name, plain in plain_columns(frame).items() if plain is not None}
+    return frame.withColumns(changed) if changed else frame
+
+
+def plain_columns(frame: DataFrame) -> dict[str, Column | None]:
+    """Return how each event column of a frame becomes plain; None if it is."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    require_columns(frame.columns)
+    require_types(to_arrow_schema(frame.schema))
+    return {
+        column.name: _plain(F.col(column.name), frame.schema[column.name].dataType, column.holds)
+        for column in EVENT_SCHEMA
+        if column.name in frame.columns
+    }
+
+
+def _plain(column: Column, kind: DataType, holds: str) -> Column | None:
+    """Return a column of a type as what it holds; None if it is that already."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.NullType):
+        return column.cast(_SQL_TYPES[holds])
+    if isinstance(kind, T.DecimalType) and holds in {WHOLE, SECONDS}:
+        return column.try_cast(_SQL_TYPES[holds])
+    if isinstance(kind, T.ArrayType):
+        inner = kind.elementType
+        if isinstance(inner, T.StringType):
+            return None
+        return F.transform(column, lambda name: _string(name, inner))
+    if holds in {NAME, KIND} and not isinstance(kind, T.StringType):
+        return _string(column, kind)
+    return None
+
+
+def _string(column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    text = column.cast("string")
+    return F.when(F.is_valid_utf8(text), text) if isinstance(kind, T.BinaryType) else text
+
+
+#: Words in the errors of Spark, Java or Arrow about a file that is not what it should be.
+_UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
+
+
+def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame | None:
+    """Return a log whose files Spark reads itself as a frame, or None if it does not read them."""
+    for source in sources:
+        require_file(source)
+    forms = {form_of(source) for source in sources}
+    plain = all(logs.is_plain_file(s) and not s.strict and not s.aliases for s in sources)
+    if len(forms) > 1 or not plain or not format_named(min(forms)).is_spark_native:
+        return None
+    require_options(sources[0], list(forms))
+    with readable(sources[0]):
+        paths = [str(source.path.resolve()) for source in sources]
+        return spark.read.format(min(forms)).load(paths)
+
+
+def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
+    """Return a log as a Spark frame; without a Log if Spark reads the files itself, later."""
+    frame = read_natively(spark, [source])
+    if frame is not None:
+        return frame, None
+    log = read(source)
+    return spark.createDataFrame(log.events), log
+
+
+@contextmanager
+def readable(source: Source) -> Iterator[None]:
+    """Turn Spark's errors about a file that it cannot read into one line; others pass."""
+    try:
+        yield
+    except LogError as error:
+        raise named(error, source) from None
+    except UsageError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if not any(word in text for word in _UNREADABLE):
+            raise
+        raise named(LogError(cause(text)), source) from None
+
+
+def cause(text: str) -> str:
+    """Return the first useful line of a Java error: the innermost cause, without class names."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    errors = [line for line in lines if re.match(r"(: )?[\w.$]+(Exception|Error)\b", line)]
+    chosen = (causes[-1:] or errors[:1] or lines[:1] or ["no reason given"])[0]
+    chosen = chosen.removeprefix("Caused by: ").removeprefix(": ")
+    return re.sub(r"^([\w$]+\.)+(?=[\w$]+(Exception|Error))", "", chosen)[:200]
+
+
+def rejected_rows(events: DataFrame, name: str, count: int) -> pa.Table:
+    """Return the first invalid rows of a frame as a table; a frame's rows have no line numbers."""
+    if not count:
+        return logs.rejected_table(name, [])
+    from pyspark.sql import functions as F
+
+    marked = events.select(
+        F.struct("*").alias("whole row"),
+        *[F.col(n) if c is None else c.alias(n) for n, c in plain_columns(events).items()],
+    )
+    bad = marked.filter(~validity(marked)).limit(logs.QUOTED).select("whole row.*").toArrow()
+    return logs.rejected_table(name, logs.rejected_rows(bad, [None] * len(bad)))

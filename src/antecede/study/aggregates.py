@@ -1,0 +1,113 @@
+"""What a study's runs say together: means with intervals, paired differences, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import functions as F
+
+from antecede.study.api import METRICS
+
+# Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_NORMAL = 1.960
+
+DERIVED: Mapping[str, str] = {
+    "total_bytes_per_message": (
+        "model_bytes_per_message + extra_bytes_per_message"
+        " + coalesce(extras['acknowledgement_bytes_per_message'], 0)"
+    ),
+    "bytes_per_entry": "model_bytes_per_copy / nullif(entries_per_copy, 0)",
+    "entries_share": "entries_per_copy / nullif(n * n, 0)",
+    "microseconds_per_delivery": "1e6 * seconds / nullif(extras['timed_deliveries'], 0)",
+    "rst_share": "model_bytes_per_copy / nullif(4 * n * n, 0)",
+    "throughput": "deliveries / nullif(extras['simulated_seconds'], 0)",
+    "latency_in_delays": "latency_mean / nullif(extras['network_delay_mean'], 0)",
+}
+"""Metrics that follow from others, as Spark SQL."""
+
+
+def by_metric(runs: DataFrame) -> DataFrame:
+    """Return one row per run and metric, including the experiments' own metrics.
+
+    Runs whose queues grew without bound have no meaningful mean. Only their metric ``saturated``
+    is kept: 1 for such a run and 0 for the others, so that their absence shows.
+    """
+    names = (*METRICS, *DERIVED, "saturated")
+    values = [F.col(name).cast("double") for name in METRICS]
+    values += [F.expr(text).cast("double") for text in DERIVED.values()]
+    values.append(F.col("saturated").cast("double"))
+    own = F.map_from_arrays(F.array(*(F.lit(name) for name in names)), F.array(*values))
+    every = runs.withColumn("every", F.map_concat(own, "extras"))
+    keys = ("experiment", "facet", "x", "series", "seed", "schedule")
+    return (
+        every.select(*keys, "saturated", F.explode("every").alias("metric", "value"))
+        .where("value is not null and (not saturated or metric = 'saturated')")
+        .drop("saturated")
+    )
+
+
+def points(runs: DataFrame) -> DataFrame:
+    """Return each chart point: mean and 95% confidence interval over the seeds."""
+    keys = ("experiment", "facet", "x", "series", "metric")
+    return _interval(by_metric(runs).groupBy(*keys), F.col("value"))
+
+
+def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
+    """Return how each series differs from its experiment's baseline on the same schedules.
+
+    ``baselines`` has the columns ``experiment`` and ``baseline`` (a series). ``ratio`` is the
+    mean of the series divided by the mean of the baseline. A baseline that does not depend on x
+    is run once per schedule and compared with every point on that schedule.
+    """
+    every = by_metric(runs).join(baselines, on="experiment", how="inner")
+    base = every.where(F.col("series") == F.col("baseline")).select(
+        "experiment", "facet", "schedule", "metric", F.col("value").alias("base")
+    )
+    others = every.where(F.col("series") != F.col("baseline"))
+    paired = others.join(base, on=["experiment", "facet", "schedule", "metric"], how="inner")
+    keys = ("experiment", "facet", "x", "series", "baseline", "metric")
+    grouped = paired.withColumn("difference", F.col("value") - F.col("base")).groupBy(*keys)
+    ratio = (F.sum("value") / F.nullif(F.sum("base"), F.lit(0.0))).alias("ratio")
+    return _interval(grouped, F.col("difference"), ratio)
+
+
+def _interval(grouped: GroupedData, value: Column, *more: Column) -> DataFrame:
+    quantile = F.element_at(
+        F.array(*(F.lit(q) for q in _T), F.lit(_NORMAL)),
+        F.least(F.greatest(F.col("runs") - 1, F.lit(1)), F.lit(len(_T) + 1)).cast("int"),
+    )
+    half = F.when(F.col("runs") > 1, quantile * F.col("deviation") / F.sqrt("runs"))
+    frame: DataFrame = grouped.agg(
+        F.mean(value).alias("mean"),
+        F.stddev_samp(value).alias("deviation"),
+        F.count(value).alias("runs"),
+        *more,
+    )
+    return (
+        frame.withColumn("half", half)
+        .withColumn("low", F.col("mean") - F.col("half"))
+        .withColumn("high", F.col("mean") + F.col("half"))
+        .drop("half")
+    )
+
+
+def overview(runs: DataFrame) -> DataFrame:
+    """Return, per experiment and series, how much was run and how fast.
+
+    ``timed`` includes the deliveries of the warm-up, as ``seconds`` does; ``unsized`` counts the
+    runs in which nothing was sent after the warm-up, so that no size was measured.
+    """
+    return runs.groupBy("experiment", "series", "protocol").agg(
+        F.count("*").alias("runs"),
+        F.sum("deliveries").alias("deliveries"),
+        F.sum("seconds").alias("seconds"),
+        F.sum(F.expr("extras['timed_deliveries']")).cast("long").alias("timed"),
+        F.sum(F.col("entries_per_copy").isNull().cast("int")).alias("unsized"),
+        F.sum(F.col("saturated").cast("int")).alias("saturated"),
+    )

@@ -1,0 +1,213 @@
+"""The claims of the papers: those that tests settle, and the table of them all.
+
+Claims about size, delay or growth are judged from a study's points; they stand in the modules of
+the experiments that measure them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from antecede.study.design import QUICK, Claim, Outcome
+from antecede.study.experiments import EXPERIMENTS
+from antecede.study.points import HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
+
+TESTS, RUN = "tests", "this run"
+"""What a verdict rests on."""
+
+
+class Row(NamedTuple):
+    """A claim as a page prints it; no cell is empty."""
+
+    id: str
+    claim: str
+    test: str
+    result: str
+    verdict: str
+    short: str
+    basis: str
+
+
+def claims() -> dict[Claim, str]:
+    """Return every claim in the papers' order, with the experiment that judges it ("" if none)."""
+    found = {claim: each.name for each in EXPERIMENTS.values() for claim in each.claims}
+    found |= dict.fromkeys(TESTED, "")
+    return dict(sorted(found.items(), key=lambda item: _place(item[0].id)))
+
+
+def papers() -> dict[str, str]:
+    """Return the paper behind the first part of the claims' numbers, as the experiments name it."""
+    judged = {claim.id: EXPERIMENTS[name].paper for claim, name in claims().items() if name}
+    return {number.partition(".")[0]: paper for number, paper in judged.items()}
+
+
+def _place(claim: str) -> list[tuple[bool, int]]:
+    """Order claims by number; open questions come after a paper's claims."""
+    return [(part == "open", int(part) if part.isdigit() else 0) for part in claim.split(".")]
+
+
+def claim_rows(measured: Measured, only: Sequence[str] = ()) -> list[Row]:
+    """Return every claim with its result, as far as this study measured it.
+
+    ``only`` names the protocols that the study was restricted to; a claim that needs others says
+    so.
+    """
+    return [_row(claim, experiment, measured, only) for claim, experiment in claims().items()]
+
+
+def _row(claim: Claim, experiment: str, measured: Measured, only: Sequence[str]) -> Row:
+    outcome, basis = claim.outcome, TESTS
+    if claim.judge is not None:
+        points = measured.of(experiment)
+        outcome, basis = claim.judge(points) if points else None, RUN
+    if outcome is None or (outcome.verdict == NOT_RUN and only):
+        outcome = _not_run(experiment, only)
+    result = outcome.result[0].upper() + outcome.result[1:]
+    short = outcome.short or ("settled by tests" if basis == TESTS else "see the result")
+    return Row(claim.id, claim.text, claim.test, result, outcome.verdict, short, basis)
+
+
+def _not_run(experiment: str, only: Sequence[str]) -> Outcome:
+    """Say why a claim was not judged: its experiment was not run, or protocols were left out."""
+    needed = {case.protocol for case in EXPERIMENTS[experiment].cases(QUICK)}
+    missing = sorted(needed - set(only)) if only else []
+    if missing:
+        names = ", ".join(missing)
+        text = f"Not measured: --protocol left out {names}; run again without --protocol."
+        return Outcome(text, NOT_RUN, f"--protocol left out {names}")
+    text = f"Not part of this study; run antecede study --experiment {experiment}."
+    return Outcome(text, NOT_RUN, f"needs --experiment {experiment}")
+
+
+_ORACLE = (
+    "Property tests with an oracle that uses no clocks, on networks that reorder and duplicate "
+    "(tests/protocols/test_properties.py)"
+)
+_EXPLORER = "the explorer (tests/check/test_explore.py)"
+
+
+TESTED: tuple[Claim, ...] = (
+    Claim(
+        "0.1",
+        "Pruned keeps causal order and delivers everything, even if channels are not FIFO.",
+        f"{_ORACLE}, tests/protocols/test_pruned.py, and {_EXPLORER}.",
+        Outcome("No violation, and everything is delivered; broken steps are detected.", HOLDS),
+    ),
+    Claim(
+        "1.1",
+        "The prefix MCV holds every semantic cause and only the past; its entries and those of "
+        "SENT never decrease.",
+        "Lemma 1 and property 2 as invariants on random scripts "
+        "(tests/protocols/test_semantic_paper.py).",
+        Outcome("Both held after every event.", HOLDS),
+    ),
+    Claim(
+        "1.2",
+        "SENT_PREV + SENT_CONC = SENT_ECV, and each counts exactly the messages it should.",
+        "Lemmas 2 to 4 as invariants (tests/protocols/test_semantic_paper.py).",
+        Outcome(
+            "Lemmas 2 and 4 held after every event. Lemma 3 is not exact at receivers: SENT_PREV "
+            "may lack the last message of the prefix, which SENT_CONC then counts. No order is "
+            "lost (docs/errata.md).",
+            LIMITS,
+        ),
+    ),
+    Claim(
+        "1.3",
+        "Semantic causal order is kept.",
+        f"{_ORACLE}, whatever messages depend on (tests/protocols/test_semantic.py); the steps as "
+        "printed in tests/protocols/test_errata.py.",
+        Outcome(
+            "Held as repaired, without assumptions on channels and with unbounded buffers. As "
+            "printed it holds on FIFO channels, which the paper assumes, with one destination per "
+            "message. E7 and DELIV would lose order if a channel reordered, and R3 does in "
+            "multicast (docs/errata.md).",
+            LIMITS,
+            "as printed: FIFO channels, one destination",
+        ),
+    ),
+    Claim(
+        "1.7",
+        "In figure 2, M3 need not wait for M1.",
+        "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
+        Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
+    ),
+    Claim(
+        "2.1",
+        "The delivery condition and the propagation constraints are necessary and sufficient, and "
+        "the algorithm meets both.",
+        f"{_ORACLE}; after every event, the log is compared with the set that the constraints "
+        f"allow (tests/protocols/test_optimal_paper.py); {_EXPLORER}. For theorem 2, every single "
+        "unit of logs and messages is dropped in turn, and a schedule is constructed in which "
+        "order breaks (tests/protocols/test_optimal_necessity.py).",
+        Outcome(
+            "The log equals that set exactly; no message is lost or late. Without any one unit, "
+            "the constructed schedule breaks causal order.",
+            HOLDS,
+        ),
+    ),
+    Claim(
+        "2.2",
+        "Lemmas 1 to 7 hold for every log and message.",
+        "As invariants on random scripts (tests/protocols/test_optimal_paper.py).",
+        Outcome("Held after every event.", HOLDS),
+    ),
+    Claim(
+        "2.7",
+        "Chains longer than two need n² units in the worst case; chains of two need n.",
+        "The constructions of theorem 8 and lemma 8 as tests "
+        "(tests/protocols/test_optimal_paper.py, tests/protocols/test_two_hop.py).",
+        Outcome("Theorem 8's chain breaks the O(n) protocol and fills optimal's log.", HOLDS),
+    ),
+    Claim(
+        "2.9",
+        "Processes may join and leave at run time.",
+        "By views: a process that leaves is skipped, and the next view has new endpoints "
+        "(tests/endpoint/test_skip.py, tests/endpoint/test_views.py).",
+        Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
+    ),
+    Claim(
+        "3.1",
+        "At most k entries are kept or sent, with causal order and liveness, on networks that "
+        "reorder.",
+        f"{_ORACLE}, and tests/protocols/test_bounded.py.",
+        Outcome("Never more than k entries; no violation, and everything is delivered.", HOLDS),
+    ),
+    Claim(
+        "4.1",
+        "Causal order and liveness without control information; lemmas 2 to 4.",
+        f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",
+        Outcome("No violation, and everything is delivered; the lemmas held.", HOLDS),
+    ),
+    Claim(
+        "4.2",
+        "The exchange of figures 1 and 3, which deadlocks synchronously, does not deadlock.",
+        "The figures as tests (tests/protocols/test_buffered_paper.py, test_synchronous.py).",
+        Outcome("It runs under buffered and deadlocks under synchronous.", HOLDS),
+    ),
+    Claim(
+        "4.3",
+        "The matrix delays at the receiver, the buffers at the sender (figures 4 to 6).",
+        "The figures as tests (tests/protocols/test_buffered_paper.py).",
+        Outcome("As drawn.", HOLDS),
+    ),
+    Claim(
+        "4.4",
+        "Selective receive: one program blocks under both; overlapping crowns run; nested crowns "
+        "run under the matrix only; a third program sometimes blocks under buffers.",
+        "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
+        Outcome("Each behaves as the paper says.", HOLDS),
+    ),
+    Claim(
+        "4.open.2",
+        "Open: fault tolerance of both.",
+        "Snapshots and restarts of every endpoint (tests/protocols); a process that is lost is "
+        "skipped (tests/endpoint/test_skip.py).",
+        Outcome(
+            "A stopped process resumes from its snapshot; a lost process is not covered.",
+            PARTLY,
+            "restarts yes, lost processes no",
+        ),
+    ),
+)

@@ -1,0 +1,241 @@
+"""What leaving out false causality saves: [GK00]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from antecede.report.numbers import figure
+from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.limits import DISTANT, NO_MORE, RARE, SAME_ORDER, TWICE
+from antecede.study.measuring import measure_falsely_held
+from antecede.study.points import (
+    NOT_RUN,
+    Point,
+    Points,
+    fit,
+    judged,
+    late_exponent,
+    part,
+    spread,
+    told_growth,
+)
+
+PROBABILITIES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+EXPONENTIAL = "exponential"
+DELAYS = {EXPONENTIAL: "exponential:0.1", "lognormal": "lognormal:0.1:1.5"}
+REACH = 3
+_RECEIVED = 2000
+"""The search for false causality keeps every message's past; longer runs would not fit."""
+
+RST, OURS = "matrix", "semantic"
+LOADS = "loads"
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return semantic and matrix on the same schedules, as more and more messages depend."""
+    found = []
+    for facet, delay in DELAYS.items():
+        for probability in scale.thin(PROBABILITIES):
+            arguments = scale.arguments(
+                n=scale.side_n,
+                cast="multicast",
+                delay=scale.delay_or(delay),
+                side=True,
+                semantics={"probability": probability, "reach": REACH},
+            )
+            arguments["received"] = min(scale.side, _RECEIVED)
+            found += [
+                Case(protocol, "paper", arguments, seed, protocol, probability, facet)
+                for seed in scale.seeds
+                for protocol in (RST, OURS)
+            ]
+    return found
+
+
+def findings(points: Points) -> Iterator[str]:
+    """Compare the copies held when about half of the messages depend on something."""
+    for facet in points.facets():
+        ours = points.means("held_fraction", facet, OURS)
+        theirs = points.means("held_fraction", facet, RST)
+        both = sorted(ours.keys() & theirs.keys())
+        if not both:
+            continue
+        middle = both[(len(both) - 1) // 2]
+        yield (
+            f"With {EXPERIMENT.facet_label(facet)}, when {middle:.0%} of the messages depend on "
+            f"something, semantic holds {ours[middle]:.1%} of the copies and matrix "
+            f"{theirs[middle]:.1%}."
+        )
+
+
+@claim(
+    "1.4",
+    "Less delay and smaller buffers than the matrix.",
+    "Experiment semantic: both protocols on the same schedules, as dependence varies.",
+)
+def _saving(points: Points) -> Outcome | None:
+    parts: list[str] = []
+    every: list[float] = []
+    shares: list[float] = []
+    for facet in points.facets():
+        for metric, what in (("added_delay_mean", "delay (s)"), ("buffer_mean", "buffer (copies)")):
+            ours = points.line(metric, facet, OURS)
+            theirs = points.line(metric, facet, RST)
+            places = [x for x in ours if x in theirs and theirs[x].mean > 0]
+            if not places:
+                return None
+            ratios = {x: ours[x].mean / theirs[x].mean for x in places}
+            every += ratios.values()
+            shares += [ratio for x, ratio in ratios.items() if 0 < x < 1]
+            told = dict.fromkeys((places[0], places[(len(places) - 1) // 2], places[-1]))
+            parts.append(
+                f"{EXPERIMENT.facet_label(facet)}, {what}, semantic and matrix: "
+                + ", ".join(f"{ours[x]} and {theirs[x]} at {x:g}" for x in told)
+            )
+    if not parts:
+        return None
+
+    def verdict(limit: float) -> str:
+        better = [ratio <= limit + 1e-9 for ratio in every]
+        return judged(always=all(better), sometimes=any(better))
+
+    held = part([ratio <= NO_MORE.value for ratio in every])
+    result = f"{'; '.join(parts)}. No more than the matrix's: {held}. {NO_MORE.said(verdict)}"
+    short = f"{spread(shares, '{:.0%}')} of the matrix's" if shares else ""
+    return Outcome(result, verdict(NO_MORE.value), short)
+
+
+@claim(
+    "1.5",
+    "The false causality that remains concerns the distant past and rarely causes delay if "
+    "delays are exponential; heavy tails are not discussed.",
+    "Experiment loads: every hold checked against explicit sets of semantic causes, over loads and "
+    "casts; experiment semantic for heavy tails.",
+)
+def _remaining(points: Points) -> Outcome | None:
+    loads = points.study.of(LOADS)
+    parts: list[str] = []
+    held: dict[str, dict[float, float]] = {}
+    ages: list[float] = []
+    for facet in loads.facets():
+        left = loads.line("false_held_fraction", facet, OURS)
+        age = loads.means("false_age", facet, OURS)
+        delay = loads.means("network_delay_mean", facet, OURS)
+        if not left:
+            continue
+        held[facet] = {x: point.mean for x, point in left.items()}
+        ages += [
+            age[x] / delay[x] for x in left if left[x].mean > 0 and age.get(x) and delay.get(x)
+        ]
+        told = ", ".join(f"{_percent(point)} at {x:g}" for x, point in left.items())
+        parts.append(f"{facet}: {told}")
+    if not held:
+        again = f"Not measured: run antecede study --experiment {LOADS} as well."
+        return Outcome(again, NOT_RUN)
+
+    def verdict(limit: float) -> str:
+        rare = {facet: all(y <= limit for y in line.values()) for facet, line in held.items()}
+        is_distant = bool(ages) and min(ages) >= DISTANT.value
+        return judged(
+            always=all(rare.values()) and is_distant,
+            sometimes=any(y <= limit for line in held.values() for y in line.values()),
+        )
+
+    nearest = f"{min(ages):.1f} to {max(ages):.1f}" if ages else "unknown"
+    result = (
+        "Share of copies held falsely, with half of the messages dependent, by mean delay / mean "
+        f"gap: {'; '.join(parts)}. The message they waited for was sent {nearest} mean network "
+        f"delays earlier. {_tails(points)}{RARE.said(verdict)} {DISTANT.words.capitalize()}."
+    ).replace("{}", DISTANT.written())
+    most = {facet: max(line.values()) for facet, line in held.items()}
+    worst, best = (pick(most, key=lambda facet: most[facet]) for pick in (max, min))
+    short = f"up to {most[worst]:.0%} held falsely in {worst}, {most[best]:.0%} in {best}"
+    return Outcome(result, verdict(RARE.value), short)
+
+
+def _percent(point: Point) -> str:
+    if point.low is None or point.high is None:
+        return f"{point.mean:.1%}"
+    return f"{point.mean:.1%} ± {100 * (point.high - point.low) / 2:.1f}"
+
+
+def _tails(points: Points) -> str:
+    """Say what heavy tails change, where the delay equals the gap."""
+    told = []
+    for facet in points.facets():
+        line = points.means("false_held_fraction", facet, OURS)
+        inner = {x: y for x, y in line.items() if 0 < x < 1}
+        if inner:
+            worst = max(inner, key=lambda x: inner[x])
+            told.append(f"{inner[worst]:.1%} with {EXPERIMENT.facet_label(facet)}")
+    return f"In multicast at a delay of one gap, at most: {', '.join(told)}. " if told else ""
+
+
+@claim(
+    "1.6",
+    "Twice the matrix's space, and work of the same order.",
+    "Experiment overhead: entries per copy, and how the engine's own time per delivery grows with "
+    "the number of processes.",
+)
+def _cost(points: Points) -> Outcome | None:
+    other, parts, space, gaps = points.study.of("overhead"), [], [], []
+    for cast in other.facets():
+        ours = other.means("entries_per_copy", cast, OURS)
+        theirs = other.means("entries_per_copy", cast, RST)
+        space += [ours[x] / theirs[x] for x in ours if theirs.get(x)]
+        lines = {name: other.means("microseconds_per_delivery", cast, name) for name in (OURS, RST)}
+        if any(fit(line) is None for line in lines.values()):
+            continue
+        gaps.append(late_exponent(lines[OURS]) - late_exponent(lines[RST]))
+        x = max(lines[OURS].keys() & lines[RST].keys())
+        parts.append(
+            f"{cast}: time per delivery as {told_growth(lines[OURS])}, the matrix's as "
+            f"{told_growth(lines[RST])}, {lines[OURS][x] / lines[RST][x]:.1f} times as long at "
+            f"n = {x:g}"
+        )
+    if not gaps or not space:
+        return Outcome("Not measured: run antecede study --experiment overhead as well.", NOT_RUN)
+    twice = all(abs(ratio - 2) <= TWICE.value for ratio in space)
+
+    def verdict(limit: float) -> str:
+        same = max(gaps) <= limit
+        return judged(always=twice and same, sometimes=twice or same)
+
+    result = f"{spread(space)} times the entries. {'; '.join(parts)}. {SAME_ORDER.said(verdict)}"
+    short = f"{figure(max(space))} times the entries; exponent {max(gaps):+.2f}"
+    return Outcome(result, verdict(SAME_ORDER.value), short)
+
+
+EXPERIMENT = Experiment(
+    name="semantic",
+    rank=40,
+    paper=paper("semantic"),
+    question=(
+        "How much delay and buffering does semantic causal order save over the matrix, as more of "
+        "the messages depend on earlier ones?"
+    ),
+    how=(
+        "The multicast workload of [JPCY97], with a mean delay equal to the mean gap between "
+        f"sends. A message depends on one of its sender's last {REACH} events with the probability "
+        "on the axis, otherwise on nothing. Delays are exponential, or lognormal with the same "
+        "mean and a heavy tail."
+    ),
+    x="share of messages that depend on something",
+    cases=cases,
+    measure=measure_falsely_held,
+    baseline=RST,
+    labels={EXPONENTIAL: "exponential delays", "lognormal": "heavy tails (lognormal, sigma 1.5)"},
+    charts=(
+        Chart("held", "Messages held", "held_fraction", "share of copies held"),
+        Chart("delay", "Delay added by holding", "added_delay_mean", "seconds per copy"),
+        Chart(
+            "false",
+            "Held for messages they do not depend on",
+            "false_held_fraction",
+            "share of copies held falsely",
+        ),
+        Chart("buffer", "Messages in a process's buffer", "buffer_mean", "copies, on average"),
+    ),
+    findings=findings,
+    claims=(_saving, _remaining, _cost),
+)

@@ -1,0 +1,164 @@
+"""What an executor measures of one run: it makes the schedule and runs the protocol on it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import antecede
+from antecede import sim
+from antecede.errors import UsageError
+from antecede.events.content import content_of, is_stream
+from antecede.sim import workloads
+from antecede.sim.kernels.registry import KERNELS
+from antecede.sim.semantics import false_causality
+from antecede.sim.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A row of the grid, unpacked."""
+
+    protocol: str
+    series: str
+    options: dict[str, Any]
+    schedule: sim.Schedule
+    warm_up: int
+
+
+Measure = Callable[[Task], dict[str, Any]]
+"""Returns the metrics of a run, ``saturated``, ``seconds`` and anything else it measures.
+
+``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all
+deliveries in it, with those of the warm-up: schedules, metrics and replays are not timed.
+"""
+
+
+def unpack(row: Mapping[str, Any]) -> Task:
+    """Return what a row of the grid asks for, with its schedule."""
+    arguments = json.loads(row["arguments"])
+    return Task(
+        row["protocol"],
+        row["series"],
+        json.loads(row["options"]),
+        _schedule(row["workload"], row["arguments"], row["seed"], row["data"]),
+        int(arguments.get("warm_up", 0)),
+    )
+
+
+def measure_run(task: Task) -> dict[str, Any]:
+    """Run the task's protocol and return its metrics: what most experiments measure."""
+    return metrics(task, run(task.protocol, task))
+
+
+def measure_falsely_held(task: Task) -> dict[str, Any]:
+    """Run the protocol, then look for holds that no semantic cause explains."""
+    found = run(task.protocol, task)
+    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
+
+
+def measure_acknowledged(task: Task) -> dict[str, Any]:
+    """Measure a run with the bytes of acknowledgements, which carry no control information."""
+    found = measure_run(task)
+    packets = found["extra_packets_per_message"]
+    each = acknowledgement_bytes(task.protocol, task.schedule.names)
+    return {**found, "acknowledgement_bytes_per_message": packets and each * packets}
+
+
+SHORT = 1000
+"""With so few copies, compiling a kernel that is not compiled ahead takes longer than it saves."""
+
+
+def run(protocol: str, task: Task) -> sim.Run:
+    """Run a protocol on the task's schedule; the kernel is loaded before the clock starts.
+
+    All engines see the same run, so only the time depends on which one it is.
+    """
+    kernel = KERNELS.get(protocol)
+    if kernel is None or (not kernel.ahead and task.schedule.copies <= SHORT):
+        engine = "plain"
+    else:
+        engine = "auto"
+        _load(protocol)
+    return sim.run(
+        protocol, task.schedule, options=task.options, warm_up=task.warm_up, engine=engine
+    )
+
+
+@cache
+def _load(protocol: str) -> None:
+    sim.run(protocol, workloads.paper(n=2, received=2))
+
+
+def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
+    """Return the metrics of a run of the task's protocol.
+
+    Only a protocol that queues messages can saturate, or a link of limited bandwidth.
+    """
+    is_queueing = antecede.PROTOCOLS[task.protocol].queueing
+    saturated = bool(found.metrics.get("saturated")) and is_queueing
+    saturated |= float(found.metrics.get("link_load_peak") or 0.0) >= 1
+    return {**found.metrics, **timing(task, found.trace), "saturated": saturated}
+
+
+def timing(task: Task, trace: Trace) -> dict[str, Any]:
+    """Return what every run is asked for beside its metrics."""
+    delays = task.schedule.delays
+    return {
+        "timed_deliveries": int((~np.isnan(trace.delivered)).sum()),
+        "network_delay_mean": float(delays.mean()) if len(delays) else 0.0,
+    }
+
+
+def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
+    """Return the length of a protocol's encoded acknowledgement, with its header."""
+    sender = antecede.endpoint(protocol, process=names[0], members=names)
+    receiver = antecede.endpoint(protocol, process=names[1], members=names)
+    (packet,) = sender.send([names[1]], b"").packets
+    (answer,) = receiver.receive(packet).packets
+    return len(antecede.Codec(receiver).encode(answer))
+
+
+@lru_cache(maxsize=1)
+def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> sim.Schedule:
+    """Return a row's schedule; the last one is kept, because neighbouring rows share it."""
+    chosen: dict[str, Any] = json.loads(arguments)
+    semantics, links = chosen.pop("semantics", None), chosen.pop("links", None)
+    if data is not None:
+        with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+            file.write(zlib.decompress(data))
+            file.flush()
+            schedule = workloads.replay_edges(file.name, seed=seed, **chosen)
+    else:
+        schedule = workloads.WORKLOADS[workload](seed=seed, **chosen)
+    if semantics is not None:
+        schedule = workloads.with_semantics(schedule, **semantics)
+    if links is not None:
+        schedule = workloads.with_links(schedule, **links)
+    return schedule
+
+
+def pack_edges(path: Path) -> bytes:
+    """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
+    if is_stream(path):
+        msg = f"--traffic {path} is a pipe, but is read several times; pipe it in, and give -"
+        raise UsageError(msg)
+    try:
+        content = content_of(path)
+    except OSError as error:
+        msg = f"cannot read --traffic {path} ({error.strerror}); give the path of an edge list"
+        raise UsageError(msg) from error
+    try:
+        workloads.replay_edges(path)
+    except UsageError as error:
+        msg = f"cannot replay --traffic {path}: {error}"
+        raise UsageError(msg) from error
+    return zlib.compress(content)

@@ -1,0 +1,54 @@
+"""What experiments on open questions share: our answer beside optimal on the same schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antecede.study.design import Scale
+from antecede.study.measuring import Task, metrics, run
+from antecede.study.points import ANSWERED, OPEN, PARTLY, Points
+
+KS = "optimal"
+N = 10
+BYTES, LATENCY, PACKETS = "model_bytes_per_copy", "latency_mean", "extra_packets_per_copy"
+_GAP = 0.1
+"""The mean gap between a process's sends in the workload of [JPCY97], in seconds."""
+
+
+def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[str, object]:
+    """Return the workload of [JPCY97] among ten processes, with a delay in multiples of the gap.
+
+    With ten processes, half of the length of the other experiments is enough. Quick runs are so
+    short that real endpoints run them before a kernel would be compiled.
+    """
+    length = {"received": 24, "warm_up": 12}
+    if scale.points >= 6:
+        length = {"received": scale.side // 2, "warm_up": scale.side_warm_up // 2}
+    chosen = scale.arguments(
+        n=scale.n_or(N), cast=cast, delay=f"exponential:{_GAP * delay:g}", side=True, **more
+    )
+    return chosen | length
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """Measure a run, with the packets added over all of it.
+
+    Messages may wait at the sender. So packets and messages of the part after the warm-up do not
+    belong together.
+    """
+    found = run(task.protocol, task)
+    added = int(found.trace.added.sum())
+    return {**metrics(task, found), PACKETS: added / task.schedule.copies}
+
+
+def answered(*, always: bool, sometimes: bool) -> str:
+    """Return the verdict on a question that is answered always, sometimes or never."""
+    return ANSWERED if always else PARTLY if sometimes else OPEN
+
+
+def told(points: Points, metric: str, series: str, facet: str) -> str:
+    """Write a series beside optimal's, by x."""
+    ours, theirs = points.line(metric, facet, series), points.line(metric, facet, KS)
+    return ", ".join(
+        f"{point} and {theirs[x]} at {x:g}" for x, point in ours.items() if x in theirs
+    )

@@ -1,0 +1,62 @@
+"""The readings of PRS: its paper's body was not available, and two of its steps are uncertain.
+
+One reading brings out what [JPCY97] reports of PRS, so it stands for PRS in that paper's figures;
+the others are drawn as a band around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from antecede.protocols.direct import OWN_SLOTS, PRUNES
+from antecede.study.points import Points, crossing
+
+PRS = "direct"
+_CHOSEN = ("kept", "direct")
+READINGS: Mapping[str, Mapping[str, str]] = {PRS: {"own_slot": "kept"}} | {
+    f"{PRS}:{slot}-{prune}": {"own_slot": slot, "prune": prune}
+    for slot in OWN_SLOTS
+    for prune in PRUNES
+    if (slot, prune) != _CHOSEN
+}
+"""Every reading as a series: its options. The first is the one for the figures."""
+
+LABELS: Mapping[str, str] = {
+    series: f"PRS, own slot {options['own_slot']}, {options['prune']} pruning"
+    for series, options in READINGS.items()
+    if series != PRS
+}
+READING = "own slot kept, direct pruning"
+"""The reading for the figures, in words."""
+
+
+def shares_of(points: Points, cast: str) -> dict[str, float]:
+    """Return, by reading of PRS, dependents as a share of n² at its largest size."""
+    lines = {name: points.means("entries_per_copy", cast, name) for name in READINGS}
+    return {name: line[max(line)] / max(line) ** 2 for name, line in lines.items() if line}
+
+
+def named(series: str) -> str:
+    """Name a reading in words."""
+    return READING if series == PRS else LABELS[series].removeprefix("PRS, ")
+
+
+def crossings(points: Points) -> dict[str, dict[str, float | None]]:
+    """Return, by reading of PRS and delay, the size at which it passes RST in unicast."""
+    other = points.study.of("crossover")
+    found: dict[str, dict[str, float | None]] = {}
+    for series in READINGS:
+        for facet in other.facets():
+            line = other.means("rst_share", facet, series)
+            if line:
+                found.setdefault(series, {})[facet] = crossing(line, 1.0)
+    return found
+
+
+def written_range(places: Mapping[str, float | None]) -> str:
+    """Write from which size to which, over all delays."""
+    known = [where for where in places.values() if where is not None]
+    if not known:
+        return "at no size measured"
+    rest = "" if len(known) == len(places) else f" ({len(places) - len(known)} delays: never)"
+    return f"{min(known):.1f} to {max(known):.1f}{rest}"

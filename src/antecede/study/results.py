@@ -1,0 +1,242 @@
+"""From a study's tables to its page: what each experiment shows, in labels instead of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from antecede.endpoint.registry import PROTOCOLS
+from antecede.report.page import ClaimLine, Claims, Page, Section, Table
+from antecede.report.study_page import Picture, blocks_of, build
+from antecede.study.claims import claim_rows, papers
+from antecede.study.design import Chart, Experiment, label
+from antecede.study.experiments import EXPERIMENTS
+from antecede.study.points import (
+    ANSWERED,
+    FAILS,
+    HOLDS,
+    LIMITS,
+    NOT_RUN,
+    OPEN,
+    PARTLY,
+    Measured,
+    Points,
+    fit,
+    local_exponents,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A study's tables, small enough for the driver."""
+
+    runs: pa.Table
+    points: pa.Table
+    differences: pa.Table
+    overview: pa.Table
+
+    def page(self, facts: Mapping[str, object], only: Sequence[str] = ()) -> Page:
+        """Return the study's page; series are shown in the order in which they were run.
+
+        ``only`` names the protocols that the study was restricted to, if it was.
+        """
+        shown = self.runs.select(["experiment", "facet", "series"]).to_pylist()
+        order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
+        measured = Measured(self.points.to_pylist(), order, self.differences.to_pylist())
+        return study_page(measured, self.overview.to_pylist(), facts, only)
+
+
+def study_page(
+    measured: Measured,
+    overview: Iterable[Mapping[str, Any]],
+    facts: Mapping[str, object],
+    only: Sequence[str] = (),
+) -> Page:
+    """Return the page of a study from its points and the overview of its runs."""
+    run = {
+        experiment.name: points
+        for experiment in EXPERIMENTS.values()
+        if (points := measured.of(experiment.name))
+    }
+    chosen, hero = _hero(run)
+    parts = [
+        part_of(EXPERIMENTS[name], points, hero.name if hero else "")
+        for name, points in run.items()
+    ]
+    totals = [{**row, "series": _label(row["experiment"], row["series"])} for row in overview]
+    answer = list(chosen.answer(run[chosen.name]) or ()) if chosen else []
+    if chosen and not answer:
+        answer = list(chosen.findings(run[chosen.name]))[:3]
+    top = (hero, caption(hero.order)) if hero else None
+    return build(claims_block(measured, only), answer, top, parts, totals, facts)
+
+
+def _hero(run: Mapping[str, Points]) -> tuple[Experiment | None, Picture | None]:
+    """Return the picture that the page begins with: the one meant for it, or else the first."""
+    every = [(EXPERIMENTS[name], chart) for name in run for chart in EXPERIMENTS[name].charts]
+    for experiment, chart in sorted(every, key=lambda pair: not pair[1].hero):
+        picture = _picture(experiment, chart, run[experiment.name])
+        if picture.panels:
+            return experiment, picture
+    return None, None
+
+
+TONES = {
+    HOLDS: "good",
+    ANSWERED: "good",
+    LIMITS: "fair",
+    PARTLY: "fair",
+    FAILS: "bad",
+    OPEN: "open",
+    NOT_RUN: "none",
+}
+
+
+def claims_block(measured: Measured, only: Sequence[str] = ()) -> Claims:
+    """Return the claims of all papers, each a line with its verdict."""
+    lines = [
+        ClaimLine(
+            id=row.id,
+            paper=row.id.partition(".")[0],
+            text=row.claim,
+            verdict=row.verdict,
+            tone=TONES[row.verdict],
+            short=row.short,
+            basis=row.basis,
+            test=row.test,
+            result=row.result,
+        )
+        for row in claim_rows(measured, only)
+    ]
+    links = {f"[{info.citation.tag}]": info.citation.url for info in PROTOCOLS.values()}
+    named = {
+        number: (paper.rpartition(" ")[0], links.get(paper.rpartition(" ")[2], ""))
+        for number, paper in papers().items()
+    }
+    return Claims(lines, dict(sorted(named.items())))
+
+
+def caption(order: Sequence[str]) -> str:
+    """Explain the short names in a picture: who published the protocol, and when."""
+    told = []
+    for info in PROTOCOLS.values():
+        if info.short_name and any(f"({info.short_name})" in name for name in order):
+            names = info.citation.surnames
+            who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+            made = ", reconstructed" if info.reconstruction else ""
+            told.append(f"{info.short_name}: {info.name}, {who} {info.citation.year}{made}")
+    note = "Points are means over seeds, with 95% intervals; all ran on the same schedules."
+    bands = " The shaded band spans all readings of PRS." if any("PRS" in n for n in order) else ""
+    return f"{'; '.join(told)}. {note}{bands}" if told else note
+
+
+def _label(experiment: str, key: str) -> str:
+    return EXPERIMENTS[experiment].label(key) if experiment in EXPERIMENTS else label(key)
+
+
+def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
+    """Return what the page shows of one experiment; ``hero`` names the picture shown above."""
+    pictures = [_picture(experiment, chart, points) for chart in experiment.charts]
+    fits = [_fits(experiment, points)] if experiment.fits else []
+    blocks = blocks_of(list(experiment.findings(points)), pictures, fits, experiment.how, hero)
+    about = ", ".join(filter(None, (experiment.paper, experiment.part)))
+    title = f"{experiment.name.replace('_', ' ').capitalize()}: {about}"
+    return Section(experiment.name, title, blocks, experiment.question)
+
+
+def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
+    around = {name for main, names in experiment.bands.items() for name in names if name != main}
+    names = [
+        name
+        for name in points.series()
+        if name not in around and (chart.series is None or name in chart.series)
+    ]
+    panels, bands, curves = {}, {}, {}
+    for facet in points.facets():
+        rows = [
+            {
+                "series": experiment.label(name),
+                "x": None if name in experiment.levels else x,
+                "mean": point.mean,
+                "low": point.low,
+                "high": point.high,
+            }
+            for name in names
+            for x, point in points.line(chart.metric, facet, name).items()
+        ]
+        if rows:
+            title = experiment.facet_label(facet)
+            panels[title] = rows
+            bands[title] = _bands(experiment, chart.metric, facet, points)
+            curves[title] = _curves(chart, rows)
+    return Picture(
+        name=f"{experiment.name}-{chart.name}",
+        title=chart.title,
+        x=experiment.x,
+        y=chart.y,
+        order=[*(experiment.label(name) for name in names), *chart.theory],
+        panels=panels,
+        kind=chart.kind,
+        log_x="x" in chart.logs,
+        log_y="y" in chart.logs,
+        bands=bands,
+        curves=curves,
+    )
+
+
+def _bands(experiment: Experiment, metric: str, facet: str, points: Points) -> list[dict[str, Any]]:
+    """Return, for each band, from the least to the most of its series at every x."""
+    found = []
+    for main, names in experiment.bands.items():
+        lines = [points.means(metric, facet, name) for name in names]
+        for x in sorted({x for line in lines for x in line}):
+            values = [line[x] for line in lines if x in line]
+            row = {"series": experiment.label(main), "x": x}
+            found.append({**row, "low": min(values), "high": max(values)})
+    return found
+
+
+_CURVE_STEPS = 60
+
+
+def _curves(chart: Chart, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the chart's theory between the first and the last x of its rows."""
+    places = [row["x"] for row in rows if row["x"]]
+    if not chart.theory or not places:
+        return []
+    low, high = min(places), max(places)
+    steps = [low * (high / low) ** (number / _CURVE_STEPS) for number in range(_CURVE_STEPS + 1)]
+    return [
+        {"series": name, "x": x, "mean": y}
+        for name, function in chart.theory.items()
+        for x in steps
+        if (y := function(x)) is not None
+    ]
+
+
+def _fits(experiment: Experiment, points: Points) -> Table:
+    """Return the exponents of an experiment's lines: fitted, then the first and the last local."""
+    rows: list[tuple[object, ...]] = []
+    around = {name for main, names in experiment.bands.items() for name in names if name != main}
+    for facet in points.facets():
+        for name in points.series(facet):
+            if name not in around:
+                cells = [_growth(points.means(metric, facet, name)) for metric in experiment.fits]
+                rows.append((experiment.facet_label(facet), experiment.label(name), *cells))
+    titles = tuple(metric.replace("_", " ") for metric in experiment.fits)
+    caption = (
+        "Exponents of n: fitted with its standard error, then between the first two sizes and "
+        "between the last two"
+    )
+    return Table(("", "series", *titles), rows, caption)
+
+
+def _growth(line: Mapping[float, float]) -> str | None:
+    found = fit(line)
+    if found is None:
+        return None
+    local = list(local_exponents(line).values())
+    return f"{found} ({local[0]:.2f} ... {local[-1]:.2f})"

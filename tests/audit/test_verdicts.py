@@ -1,0 +1,124 @@
+"""The verdict is decided in the library: the same from Python as from the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import antecede.pipeline
+from antecede.events import Event
+from antecede.events.sources import table_of
+
+if TYPE_CHECKING:
+    from antecede.audit.api import Audit
+
+SENDS = [Event("a", 1, "send", "m1", ("b",)), Event("a", 2, "send", "m2", ("b",))]
+REASON = "This log shows no deliveries of its own."
+
+
+def audit(*log: Event, undecidable: str | None = None) -> Audit:
+    found = antecede.pipeline.audit(table_of(log), engine="local", undecidable=undecidable)
+    assert found.summary["verdict"] == found.verdict
+    assert found.summary["reason"] == found.reason
+    ordered = {"ordered": True, "broken": False, "undecidable": None}
+    assert found.summary["causally_ordered"] is ordered[found.verdict]
+    assert found.reason.endswith(".")
+    return found
+
+
+def deliveries(*messages: str) -> list[Event]:
+    return [Event("b", seq, "deliver", message) for seq, message in enumerate(messages, start=1)]
+
+
+def test_a_log_without_violations_is_ordered() -> None:
+    found = audit(*SENDS, *deliveries("m1", "m2"))
+    assert found.verdict == "ordered"
+    assert found.reason == "No message was delivered after an effect of it."
+
+
+def test_a_late_delivery_breaks_the_order() -> None:
+    found = audit(*SENDS, *deliveries("m2", "m1"))
+    assert found.verdict == "broken"
+    assert "1 overtaken by the same sender, 0 through other processes" in found.reason
+
+
+def test_a_message_that_never_arrived_breaks_the_order() -> None:
+    found = audit(*SENDS, *deliveries("m2"))
+    assert found.verdict == "broken"
+    assert found.reason == "1 message never arrived although an effect did."
+
+
+def test_a_delivery_before_its_own_send_decides_nothing() -> None:
+    log = [Event("a", 1, "deliver", "m1"), Event("a", 2, "send", "m1", ("a",))]
+    found = audit(*log)
+    assert found.verdict == "undecidable"
+    assert "contradicts itself" in found.reason
+    assert "a delivered m1 (seq 1) before an event that led to its send" in found.reason
+
+
+def test_a_cycle_makes_a_violation_elsewhere_undecidable_too() -> None:
+    cycle = [Event("x", 1, "deliver", "y"), Event("x", 2, "send", "y", ("x",))]
+    found = audit(*SENDS, *deliveries("m2", "m1"), *cycle)
+    assert (found.verdict, found.violations.num_rows) == ("undecidable", 1)
+    assert "Leaving these out: 1 delivery (33.3%) came after an effect" in found.reason
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_the_reason_names_a_few_events_of_many_cycles(count: int) -> None:
+    log = [
+        Event(f"p{k}", seq, kind, f"m{k}", (f"p{k}",) if seq == 2 else None)
+        for k in range(count)
+        for seq, kind in ((1, "deliver"), (2, "send"))
+    ]
+    assert f"and {count - 3} more in the findings" in audit(*log).reason
+
+
+@pytest.mark.parametrize("messages", [("other",), ("other", "other"), ("other", "else")])
+def test_deliveries_that_match_no_send_decide_nothing(messages: tuple[str, ...]) -> None:
+    found = audit(SENDS[0], *deliveries(*messages))
+    assert found.verdict == "undecidable"
+    assert "use the same message id at both ends" in found.reason
+
+
+def test_one_delivery_that_matches_is_enough() -> None:
+    assert audit(*SENDS, *deliveries("other", "m1")).verdict == "ordered"
+
+
+def test_what_the_reader_knows_decides_unless_a_violation_is_found() -> None:
+    kept = audit(*SENDS, *deliveries("m1", "m2"), undecidable=REASON)
+    assert (kept.verdict, kept.reason) == ("undecidable", REASON)
+    late = audit(*SENDS, *deliveries("m2", "m1"), undecidable=REASON)
+    assert late.verdict == "broken"
+
+
+def test_a_log_without_deliveries_is_undecidable() -> None:
+    found = audit(*SENDS)
+    assert (found.verdict, found.violations.num_rows) == ("undecidable", 0)
+    assert found.summary["causally_ordered"] is None
+    assert "no deliveries" in found.reason
+
+
+def test_events_of_one_seq_leave_the_order_open() -> None:
+    restarted = [Event("a", 1, "send", "m3", ("b",)), Event("b", 9, "deliver", "m3")]
+    found = audit(*SENDS, *deliveries("m1", "m2"), *restarted)
+    assert found.verdict == "undecidable"
+    assert "have the same seq, so their order is unknown: a at seq 1." in found.reason
+    both = [Event("b", 1, "deliver", "m1"), Event("b", 1, "deliver", "m2")]
+    assert audit(*SENDS, *both).verdict == "undecidable"
+
+
+def test_a_violation_that_rests_on_no_unknown_order_is_certain() -> None:
+    elsewhere = [Event("a", 7, "send", "x", ("b",)), Event("a", 7, "send", "y", ("b",))]
+    late = [*SENDS, *deliveries("m2", "m1")]
+    assert audit(*late, *elsewhere).verdict == "broken"
+    assert audit(*late, Event("a", 1, "send", "x", ("b",))).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    "same", [[*SENDS, *deliveries("m1")], [Event("b", 1, "local", None)]], ids=["repeated", "local"]
+)
+def test_an_event_that_is_in_the_log_twice_and_a_local_one_leave_no_doubt(
+    same: list[Event],
+) -> None:
+    assert audit(*SENDS, *deliveries("m1", "m2"), *same).verdict == "ordered"

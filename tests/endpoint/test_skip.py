@@ -1,0 +1,163 @@
+"""``skip``: what was declared lost is not waited for, and what rests on it says so."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import antecede
+from antecede import PROTOCOLS, Codec, Endpoint, MessageId, Need, Packet, PeerError
+from antecede.check import random_script, run_script
+from antecede.check.cases import cases, random_groups
+from antecede.check.scripts import process_names
+
+MEMBERS = ("a", "b", "c")
+
+
+def group(protocol: str = "optimal", members: tuple[str, ...] = MEMBERS) -> dict[str, Endpoint]:
+    return {name: antecede.endpoint(protocol, process=name, members=members) for name in members}
+
+
+def ordered() -> list[str]:
+    """Return the protocols that wait for messages by their numbers, on unicasts."""
+    return [
+        name
+        for name, info in PROTOCOLS.items()
+        if "no_overblocking" in info.promises and "multicast" in info.casts and not info.queueing
+    ]
+
+
+@pytest.mark.parametrize("protocol", ordered())
+def test_what_waits_only_for_the_lost_is_delivered_and_says_so(protocol: str) -> None:
+    ends = group(protocol)
+    lost, second = (ends["a"].send(["c"]).packets[0] for _ in range(2))
+    c = ends["c"]
+    assert c.receive(second).deliveries == ()
+    (need,) = c.waiting()[MessageId("a", 2)]
+    assert need == Need("a", 1)
+    (delivery,) = c.skip(need.process, need.number).deliveries
+    assert (delivery.message, delivery.unmet) == (("a", 2), (Need("a", 1),))
+    before = c.state()
+    with pytest.raises(PeerError, match="was declared lost"):
+        c.receive(lost)
+    assert c.state() == before
+    assert c.receive(second) == antecede.Effects(event=1), "a duplicate is still one"
+
+
+@pytest.mark.parametrize("protocol", ordered())
+def test_what_rests_on_such_a_delivery_says_so_too(protocol: str) -> None:
+    ends = group(protocol)
+    ends["a"].send(["c"])
+    ends["b"].receive(ends["a"].send(["b"]).packets[0])
+    c = ends["c"]
+    c.receive(ends["b"].send(["c"]).packets[0])
+    (need,) = c.waiting()[MessageId("b", 1)]
+    assert need.process == "a"
+    (delivery,) = c.skip(need.process, need.number).deliveries
+    assert delivery.unmet == (need,)
+    (own,) = c.send(["a", "c"]).deliveries
+    assert own.unmet == (need,)
+
+
+def test_skip_does_not_release_what_waits_for_something_else() -> None:
+    ends = group(members=("a", "b", "c", "d"))
+    ends["a"].send(["d"])
+    from_b = ends["b"].send(["d"]).packets[0]
+    for source in "ab":
+        ends["c"].receive(ends[source].send(["c"]).packets[0])
+    d = ends["d"]
+    d.receive(ends["c"].send(["d"]).packets[0])
+    assert d.skip("a", 1).deliveries == ()
+    assert d.waiting() == {("c", 1): (Need("b", 1),)}
+    deliveries = d.receive(from_b).deliveries
+    assert [(one.message.sender, one.unmet) for one in deliveries] == [
+        ("b", ()),
+        ("c", (Need("a", 1),)),
+    ]
+
+
+def test_what_was_lost_takes_its_needs_along_but_what_is_held_still_comes_first() -> None:
+    """x:1 is held; the lost y:1 followed it, and z:1 names only that."""
+    ends = group(members=("w", "x", "y", "z", "d"))
+    from_w = {p.dest: p for p in ends["w"].send(["x", "d"]).packets}
+    ends["x"].receive(from_w["x"])
+    from_x = {p.dest: p for p in ends["x"].send(["y", "d"]).packets}
+    ends["y"].receive(from_x["y"])
+    from_y = {p.dest: p for p in ends["y"].send(["z", "d"]).packets}
+    ends["z"].receive(from_y["z"])
+    d = ends["d"]
+    d.receive(from_x["d"])
+    d.receive(ends["z"].send(["d"]).packets[0])
+    assert d.skip("y", 1).deliveries == ()
+    found = [one.message.sender for one in d.receive(from_w["d"]).deliveries]
+    assert found == ["w", "x", "z"]
+
+
+def test_a_process_that_is_gone_is_refused_for_good_and_nothing_is_sent_to_it() -> None:
+    ends = group()
+    (packet,) = ends["a"].send(["c"]).packets
+    c = ends["c"]
+    c.skip("a")
+    with pytest.raises(PeerError, match="was declared lost"):
+        c.receive(packet)
+    assert [p.dest for p in c.send(["a", "b"]).packets] == ["b"]
+
+
+def test_what_was_here_before_is_not_lost() -> None:
+    ends = group()
+    packets: list[Packet] = [ends["a"].send(["c"]).packets[0] for _ in range(3)]
+    c = ends["c"]
+    c.receive(packets[0])
+    c.receive(packets[2])
+    (delivery,) = c.skip("a", 3).deliveries
+    assert (delivery.message, delivery.unmet) == (("a", 3), (Need("a", 2),))
+
+
+@pytest.mark.parametrize("protocol", ["optimal", "history", "phases", "central", "serial"])
+def test_losses_survive_a_snapshot(protocol: str) -> None:
+    members = process_names(4)
+    for seed in range(12):
+        case = cases(protocol, members)[0]
+        script = random_script(
+            seed,
+            members=members,
+            casts=(case.cast,),
+            steps=40,
+            crashes=1,
+            restart_share=0.2,
+        )
+        world = run_script(script, protocol, drain=Random(seed))
+        for end in world.endpoints.values():
+            codec = Codec(world.view)
+            assert codec.restore(codec.snapshot(end), resumed=True).state() == end.state()
+
+
+@pytest.mark.parametrize("pull", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_crashes_under_the_oracle(protocol: str, pull: bool) -> None:
+    """Nothing overtaken, everything marked, nothing waits: or the record says why not."""
+    for seed in range(24):
+        members = process_names(3 + seed % 3)
+        known = cases(protocol, members)
+        case = known[seed % len(known)]
+        groups = random_groups(members, seed) if case.cast == "groups" else None
+        script = random_script(
+            seed,
+            members=members,
+            casts=(case.cast,),
+            steps=40,
+            crashes=1 + seed % 2,
+            pull=pull,
+            ranks=PROTOCOLS[protocol].orders_by_after,
+            groups=groups,
+        )
+        options = {name: value for name, value in case.options.items() if name != "groups"}
+        run_script(script, protocol, options=options, promises=case.promises, drain=Random(seed))
+
+
+def test_every_record_says_what_a_skip_costs_in_a_sentence() -> None:
+    for info in PROTOCOLS.values():
+        for text in (info.lost_by_skip, info.unmarked_by_skip):
+            assert text == text.strip()
+            assert not text.endswith(".")

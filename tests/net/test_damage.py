@@ -1,0 +1,132 @@
+"""Stores whose bytes were cut or flipped: a StoreError that says what to do, or nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecede.errors import StoreError
+from antecede.net import Limits, Node, SqliteStore, journal
+from antecede.net.machine import Machine
+from antecede.net.settings import Setup
+from antecede.testing import Disk, Network, run
+
+FOUR = ("a", "b", "c", "d")
+
+
+def used(protocol: str) -> tuple[bytes, list[bytes]]:
+    """Return the store of a node in the middle of everything: a view that ends, deliveries."""
+    network = Network(seed=1)
+    disk = Disk(network)
+    limits = Limits(linger_seconds=0, journal_bytes=1)
+
+    def node(name: str, **given: Any) -> Node:
+        transport = network.transport(name)
+        return Node(name, peers=FOUR, transport=transport, seed=1, protocol=protocol, **given)
+
+    async def main() -> tuple[bytes, list[bytes]]:
+        async with node("b", limits=limits) as b, node("c", limits=limits) as c:
+            async with node("a", store=disk.view(), limits=limits) as a:
+                await a.send(["b", "c", "d"], b"to all")
+                await b.send(["a", "c"], b"to two")
+                await c.send(["a"], b"to one")
+                await asyncio.sleep(1)
+                async with asyncio.timeout(1):
+                    await (await anext(a)).done()
+                removing = asyncio.create_task(b.remove("d"))
+                await asyncio.sleep(0.5)
+                await a.send(["b"], b"last")
+                removing.cancel()
+            async with node("a", store=disk.view()) as a:  # this one leaves a journal
+                await a.send(["c"], b"once more")
+                await b.send(["a"], b"answer")
+                await asyncio.sleep(1)
+                assert disk.checkpoint is not None
+                assert disk.journal
+                return disk.checkpoint, list(disk.journal)
+
+    return run(main())
+
+
+def opened(protocol: str, checkpoint: bytes, entries: list[bytes]) -> str:
+    """Return what comes of opening such a store: nothing but StoreError may be raised."""
+    try:
+        machine, _ = Machine.restored(Setup("a", FOUR, protocol, {}), checkpoint, entries)
+    except StoreError as error:
+        return str(error)
+    machine.checkpoint()
+    return ""
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    kind, place = chance.randrange(4), chance.randrange(len(data))
+    if kind == 0:
+        return data[:place]
+    if kind == 1:
+        return data[:place] + bytes((chance.randrange(256),)) + data[place + 1 :]
+    if kind == 2:
+        return data[:place] + chance.randbytes(chance.randrange(1, 9)) + data[place:]
+    return data[:place] + data[place + chance.randrange(1, 9) :]
+
+
+@pytest.mark.parametrize("protocol", ["optimal", "matrix", "history", "permits"])
+def test_bytes_that_are_damaged_behind_a_right_checksum_raise_only_store_errors(
+    protocol: str,
+) -> None:
+    checkpoint, entries = used(protocol)
+    assert opened(protocol, checkpoint, entries) == ""
+    chance, refused = random.Random(protocol), 0
+    bodies = [data[: -journal.CHECKSUM_BYTES] for data in (checkpoint, *entries)]
+    for _ in range(500):
+        place = chance.randrange(min(2, len(bodies))) and chance.randrange(1, len(bodies))
+        changed = list(bodies)
+        changed[place] = damaged(changed[place], chance)
+        checkpoint, *entries = map(journal.sealed, changed)
+        refused += bool(opened(protocol, checkpoint, entries))
+    assert refused > 70
+
+
+def test_files_that_are_damaged_raise_only_store_errors(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.db", tmp_path / "copy.db"
+    checkpoint, entries = used("optimal")
+
+    async def fill() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        await store.replace(checkpoint)
+        for entry in entries * 20:
+            await store.append(entry)
+        shutil.copy(path, tmp_path / "while-open.db")
+        shutil.copy(f"{path}-wal", tmp_path / "while-open.db-wal")
+        await store.close()
+
+    async def look() -> str:
+        store = SqliteStore(copy)
+        try:
+            saved = await store.open()
+        except StoreError as error:
+            return str(error)
+        finally:
+            await store.close()
+        if saved.checkpoint is None:
+            return "new"
+        return opened("optimal", saved.checkpoint, saved.journal[: len(entries)])
+
+    asyncio.run(fill())
+    chance, found = random.Random(1), set[str]()
+    for number in range(120):
+        for name in tmp_path.glob("copy.db*"):
+            name.unlink()
+        if number % 2:
+            copy.write_bytes(damaged(path.read_bytes(), chance))
+        else:
+            shutil.copy(tmp_path / "while-open.db", copy)
+            wal = (tmp_path / "while-open.db-wal").read_bytes()
+            Path(f"{copy}-wal").write_bytes(damaged(wal, chance))
+        found.add(asyncio.run(look())[:20])
+    assert len(found) > 2

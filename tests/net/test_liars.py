@@ -1,0 +1,199 @@
+"""One member that lies, or has lost its memory: refused and counted, and nobody stops for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import tracemalloc
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+import antecede
+from antecede.net import Limits, Node, frames
+from antecede.net.group.flush import ENDING, OVER, Answer, Report
+from antecede.net.group.joining import REMOVED
+from antecede.net.group.paxos import ACCEPT, ACCEPTED, DECIDED, PREPARE, PROMISE, REFUSED, Vote
+from antecede.net.group.views import Ballot, Change
+from antecede.net.parcels import ALONE
+from antecede.net.settings import Setup
+from antecede.testing import Network, run
+from tests.net.test_hostile_members import Deaf
+from tests.net.test_membership import enter_all
+from tests.net.test_node import NAMES, node_on, take
+
+LIMITS = Limits(linger_seconds=0)
+RELAYED = ("server", "central", "hierarchy", "serial")
+"""Here the first packet of a message to b is for a."""
+PLAIN = sorted(
+    name
+    for name, info in antecede.PROTOCOLS.items()
+    if "unicast" in info.casts and not info.blocking and name not in RELAYED
+)
+
+
+def head_of(protocol: str) -> frames.Head:
+    return frames.Head(Setup("c", NAMES, protocol, {}).digest, b"identity")
+
+
+async def is_well(a: Node, b: Node) -> bool:
+    """Tell whether two nodes still serve each other."""
+    await a.send(["b"], b"question")
+    return await take(b, 1) == [b"question"] and a._driver is not None and a._driver.failure is None
+
+
+@pytest.mark.parametrize("protocol", PLAIN)
+def test_a_packet_for_another_process_is_refused(protocol: str) -> None:
+    end = antecede.endpoint(protocol, process="c", members=NAMES)
+    for_b = ALONE + antecede.Codec(end).encode(end.send(["b"], b"x").packets[0])
+
+    async def main() -> None:
+        network = Network(seed=1)
+        given: Any = {"limits": LIMITS, "protocol": protocol}
+        async with node_on(network, "a", **given) as a, node_on(network, "b", **given) as b:
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            mallory.send("a", frames.encode(head_of(protocol), 0, (), [(1, for_b)]))
+            await asyncio.sleep(1)
+            assert a._driver is not None
+            assert a._driver.counts["refused"] == 1
+            assert await is_well(a, b)
+
+    run(main())
+
+
+CHANGE = Change(1, leaves=("b",)).encoded()
+NOTES = {
+    "a decision": Vote(DECIDED, 1, value=CHANGE).encoded(),
+    "that we were removed": bytes((REMOVED, 9)),
+    "that it accepts": Vote(ACCEPTED, 1, Ballot(1, "c"), value=CHANGE).encoded(),
+    "a promise to nobody": Vote(PROMISE, 1, Ballot(1, "a"), Ballot(7, "c"), CHANGE).encoded(),
+    "a refusal": Vote(REFUSED, 1, Ballot((1 << 62), "c")).encoded(),
+    "a round far away": Vote(PREPARE, 1, Ballot((1 << 63) - 1, "c")).encoded(),
+    "an impossible change": Vote(ACCEPT, 1, Ballot(1, "c"), value=b"nonsense").encoded(),
+    "that a view is over": Report(0, 1, OVER).encoded(),
+    "a view that nobody knows": Report(
+        77, 99, ENDING, {"a": 5}, {"z": 1}, {"q": (1, [3])}
+    ).encoded(),
+    "copies that nobody asked for": Answer(0, 1, is_whole=True, copies=[("b", 1, b"x")]).encoded(),
+    "nothing": b"",
+    "a word": b"?",
+    "a torn vote": Vote(DECIDED, 1, value=CHANGE).encoded()[:-3],
+    "a torn report": Report(0, 1, OVER).encoded()[:-1],
+}
+
+
+@pytest.mark.parametrize("note", NOTES.values(), ids=NOTES)
+def test_no_note_of_one_member_changes_the_group_or_stops_a_node(note: bytes) -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with (
+            node_on(network, "a", limits=LIMITS) as a,
+            node_on(network, "b", limits=LIMITS) as b,
+        ):
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            for _ in range(3):
+                for name in "ab":
+                    mallory.send(name, frames.encode(head_of("optimal"), 0, (), [], [note]))
+            await asyncio.sleep(60)
+            assert (a.members, b.members) == (NAMES, NAMES)
+            assert await is_well(a, b)
+
+    run(main())
+
+
+def test_a_process_that_lost_its_memory_has_no_vote() -> None:
+    """c votes for one change, forgets that, and would vote for another."""
+
+    async def main() -> None:
+        network = Network(seed=1)
+        names = ("a", "b", "c")
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, names)
+            network.partition(["a"], ["b"])
+            given: Any = {"peers": names, "limits": LIMITS, "seed": 7}
+            again = Node("c", transport=network.transport("c"), **given)
+            await stack.enter_async_context(again)
+            removing = [
+                asyncio.create_task(nodes["a"].remove("b")),
+                asyncio.create_task(nodes["b"].remove("a")),
+            ]
+            await asyncio.sleep(300)
+            assert (nodes["a"].view, nodes["b"].view, again.view) == (0, 0, 0)
+            for task in removing:
+                task.cancel()
+            await asyncio.gather(*removing, return_exceptions=True)
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [4_000, 400_000])
+def test_a_frame_costs_memory_and_time_in_proportion_to_its_bytes(size: int) -> None:
+    filler = b"\x01" * size
+    worst = [
+        frames.encode(head_of("optimal"), 0, (), [], [kind + filler])
+        for kind in (b"F\x00\x01\x00", b"N\x00\x01\x00", b"C\x01\x01", b"W\x01", b"P", b"X", b"")
+    ]
+    worst += [frames.encode(head_of("optimal"), 0, (), [(1, filler)]), bytes([4]) + filler]
+
+    async def main() -> None:
+        network = Network(seed=1)
+        async with (
+            node_on(network, "a", limits=LIMITS) as a,
+            node_on(network, "b", limits=LIMITS) as b,
+        ):
+            assert a._driver is not None
+            for data in worst:
+                tracemalloc.start()
+                begin = time.process_time()
+                a._driver.received("c", data)
+                seconds = time.process_time() - begin
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+                assert peak < 50 * len(data) + 100_000, (data[60:90], peak)
+                assert seconds < 1.0 + 0.02 * len(data) / 1000, (data[60:90], seconds)
+            assert await is_well(a, b)
+
+    run(main())
+
+
+def test_flush_returns_when_the_last_peer_is_removed() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, ("a", "b"))
+            a = nodes["a"]
+            network.partition(["a"], ["b"])
+            await a.send(["b"], b"never")
+            flushing = asyncio.create_task(a.flush())
+            await asyncio.sleep(5)
+            assert not flushing.done()
+            await a.remove("b")
+            async with asyncio.timeout(60):
+                await flushing
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "protocol", [name for name in ("buffered", "permits", "serial") if name in antecede.PROTOCOLS]
+)
+def test_a_slow_consumer_holds_up_nobody_else(protocol: str) -> None:
+    """b has a full inbox; a's messages to c need nothing of b but acknowledgements."""
+
+    async def main() -> None:
+        network = Network(seed=1)
+        limits = Limits(inbox_count=1, linger_seconds=0)
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, NAMES, limits=limits, protocol=protocol)
+            await nodes["a"].send(["b"], b"fills the inbox")
+            await asyncio.sleep(10)
+            await nodes["b"].send(["c"], b"1")
+            await asyncio.sleep(10)
+            await nodes["b"].send(["c"], b"2")
+            async with asyncio.timeout(600):
+                assert await take(nodes["c"], 2) == [b"1", b"2"]
+
+    run(main())

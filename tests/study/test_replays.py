@@ -1,0 +1,50 @@
+"""Second looks at a run, against the kernels and against small cases done by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from antecede import sim
+from antecede.sim.semantics import false_causality, with_semantics
+from antecede.sim.workloads import paper
+from antecede.study.replays import KINDS, redundancy
+
+
+@pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])
+def test_with_all_kinds_pruned_the_replay_is_pruned_itself(cast: str) -> None:
+    schedule = paper(n=6, cast=cast, seed=4, received=60, warm_up=20, delay="exponential:0.1")
+    run = sim.run("pruned", schedule, warm_up=20)
+    replay = redundancy(schedule, run.trace, warm_up=20)
+    for name in ("entries_per_copy", "destinations_per_copy", "model_bytes_per_copy"):
+        assert replay[name] == pytest.approx(run.metrics[name])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaving_out_a_kind_never_carries_less(kind: str) -> None:
+    schedule = paper(n=5, cast="multicast", seed=2, received=60, delay="exponential:0.1")
+    trace = sim.run("optimal", schedule).trace
+    with_all = redundancy(schedule, trace, warm_up=10)
+    without = redundancy(schedule, trace, warm_up=10, without=kind)
+    assert without["model_bytes_per_copy"] >= with_all["model_bytes_per_copy"]
+    assert without[f"pruned_{kind}"] == 0
+    assert with_all[f"pruned_{kind}"] > 0
+
+
+def test_every_hold_is_false_when_nothing_depends_on_anything() -> None:
+    schedule = paper(n=5, cast="multicast", seed=3, received=60, delay="exponential:0.3")
+    schedule = with_semantics(schedule, probability=0.0, reach=1)
+    run = sim.run("matrix", schedule)
+    found = false_causality(schedule, run.trace)
+    assert found["false_share_of_holds"] == 1.0
+    assert found["false_age"] > 0
+    assert found["false_held_fraction"] == pytest.approx(run.metrics["held_fraction"])
+    assert found["false_delay_mean"] == pytest.approx(run.metrics["added_delay_mean"])
+
+
+def test_no_hold_is_false_when_everything_depends_on_everything() -> None:
+    schedule = paper(n=5, cast="multicast", seed=3, received=60, delay="exponential:0.3")
+    run = sim.run("matrix", schedule)
+    assert run.metrics["held_fraction"]
+    assert np.all(schedule.rank < 0)
+    assert false_causality(schedule, run.trace)["false_held_fraction"] == 0.0

@@ -1,0 +1,220 @@
+"""Sparks for tests: one embedded session, one standalone cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from antecede.spark import session as sessions
+from antecede.spark.java import find_java, java_home
+from antecede.spark.session import session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+
+WORKERS = 2
+
+
+@cache
+def light_jvm() -> str:
+    """Return the flags of a light JVM, which here does not verify the classes of Spark either.
+
+    That is a sixth of its work until the first tables are there. Java after 21 warns of the flag.
+    """
+    flags = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    return f"{sessions._LIGHT_JVM} {flags if find_java().major <= 21 else ''}".strip()
+
+
+def lighten() -> str:
+    """Return a line of code that gives the light sessions of another process these flags."""
+    return f"import antecede.spark.session as s; s._LIGHT_JVM = {light_jvm()!r}"
+
+
+@contextlib.contextmanager
+def embedded() -> Iterator[SparkSession]:
+    """Run the one embedded session that all tests of a worker share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "_LIGHT_JVM", light_jvm())
+        with session("local[2]", app="antecede-tests", memory="1g", light=True) as started:
+            yield started
+
+
+@dataclass
+class Cluster:
+    """A standalone master with two workers on loopback.
+
+    ``python`` is their interpreter: it has Spark's needs, NumPy and Numba, but not antecede.
+    ``hidden`` is a folder that the driver can write and the workers see as empty and read-only
+    (where the machine allows mount namespaces; ``hides`` tells).
+    """
+
+    master: str
+    python: Path
+    hidden: Path
+    hides: bool
+    launch: Callable[[], subprocess.Popen[bytes]]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def environment(self) -> dict[str, str]:
+        """Return the driver's environment for this cluster.
+
+        It does not tell where the package is: no process that Spark starts shall find it so.
+        """
+        return _clean() | {"PYSPARK_PYTHON": str(self.python)}
+
+    def complete(self) -> None:
+        """Start workers in the place of those that were killed."""
+        while len(self.workers) < WORKERS:
+            self.workers.append(self.launch())
+
+    def kill_worker(self) -> None:
+        """Kill the oldest worker with everything it started, as a lost machine would."""
+        worker = self.workers.pop(0)
+        assert len(family(worker.pid)) > 1, "the worker has no executor"
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait(timeout=600)
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all that it started and that they started."""
+    found = [pid]
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in listed.read_text(encoding="utf-8").split():
+                found += family(int(child))
+    return found
+
+
+def _home(folder: Path) -> Path:
+    """Make a SPARK_HOME without PySpark in a zip file, which workers would compile each time."""
+    import pyspark
+
+    folder.mkdir()
+    for name in ("bin", "jars"):
+        (folder / name).symlink_to(Path(pyspark.__file__).parent / name, target_is_directory=True)
+    return folder
+
+
+def _foreign_python(folder: Path) -> Path:
+    """Make an interpreter that finds the libraries of ours, but not the package itself.
+
+    A path file is not read inside a folder that a path file names, so the editable install of
+    the package stays out of sight.
+    """
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=600
+    )
+    site = Path(next(p for p in sys.path if p.endswith("site-packages")))
+    inner = next((folder / "lib").glob("python*")) / "site-packages"
+    (inner / "libraries.pth").write_text(f"{site}\n", encoding="utf-8")
+    python = folder / "bin" / "python"
+    code = "import pyspark, numba, pyarrow, importlib.util as u; assert not u.find_spec('antecede')"
+    subprocess.run([str(python), "-c", code], check=True, timeout=600, env=_clean(), cwd="/")
+    return python
+
+
+def _clean() -> dict[str, str]:
+    dropped = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_DIRS")
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
+    return kept | {"JAVA_HOME": str(java_home(find_java())), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _hiding(folder: Path) -> list[str]:
+    """Return the words that start a program which sees ``folder`` empty and read-only."""
+    words = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o ro none "{folder}" && exec "$@"',
+        "sh",
+    ]
+    try:
+        subprocess.run([*words, "true"], check=True, timeout=600, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return words
+
+
+def _await(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
+            return
+        time.sleep(0.2)
+    pytest.fail(f"the Spark master did not listen within 600 s: {log.read_text(encoding='utf-8')}")
+
+
+@contextlib.contextmanager
+def standalone() -> Iterator[Cluster]:
+    """Start a standalone cluster whose Python has never heard of the package."""
+    base = Path(tempfile.mkdtemp(prefix="antecede-cluster-"))
+    hidden = base / "hidden"
+    hidden.mkdir()
+    home = _home(base / "home")
+    environment = _clean() | {
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": light_jvm(),
+        "SPARK_LOCAL_DIRS": str(base / "local"),
+        "TMPDIR": str(base / "tmp"),
+    }
+    (base / "tmp").mkdir()
+    port, started = _free_port(), list[subprocess.Popen[bytes]]()
+
+    def launch(name: str, *words: str) -> subprocess.Popen[bytes]:
+        with (base / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                words, stdout=log, stderr=log, env=environment, cwd=base, start_new_session=True
+            )
+        started.append(process)
+        return process
+
+    def daemon(name: str) -> list[str]:
+        program = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        return [*program, "--host", "127.0.0.1", "--webui-port", "0"]
+
+    hiding = _hiding(hidden)
+    try:
+        master = launch("master", *daemon("master.Master"), "--port", str(port))
+        _await(port, master, base / "master.log")
+        url, room = f"spark://127.0.0.1:{port}", ("--cores", "1", "--memory", "1g")
+
+        def worker() -> subprocess.Popen[bytes]:
+            name = f"worker{len(started)}"
+            folder = ("--work-dir", str(base / name))
+            return launch(name, *hiding, *daemon("worker.Worker"), *room, *folder, url)
+
+        found = Cluster(url, _foreign_python(base / "venv"), hidden, bool(hiding), worker)
+        found.complete()
+        yield found
+    finally:
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=600)
+        shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""Write the generated pages: protocols, API, playground, benchmarks, architecture, PACKAGE.md.
+
+``make docs`` runs this. Most pages are built for the site only and are not in the repository. Those
+which people read there are; ``python -m tools.pages --check`` writes nothing and fails if one of
+them is out of date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import antecede
+from antecede.report.overtaken import overtaken
+from antecede.report.playground import playground_page
+from antecede.report.protocol_page import protocol_page
+from tools.benchmarks_page import benchmarks_page
+from tools.pictures import pictures
+from tools.reference_pages import architecture_page, reference_pages
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FOLDER = DOCS / "algorithms"
+PICTURE = DOCS / "figures" / "overtaken.svg"
+BENCHMARKS = DOCS / "benchmarks.md"
+PLAYGROUND = DOCS / "playground.html"
+README = DOCS.with_name("README.md")
+PACKAGE = README.with_name("PACKAGE.md")
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated file."""
+    return built_pages() | kept_pages()
+
+
+def built_pages() -> dict[Path, str]:
+    """Return the pages that only the site has: protocols, playground and reference."""
+    result = {
+        FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
+    }
+    result[FOLDER / "index.md"] = index()
+    result[PLAYGROUND] = playground_page()
+    return result | reference_pages()
+
+
+def kept_pages() -> dict[Path, str]:
+    """Return the pages and pictures that are in the repository, for those who read them there."""
+    return {
+        PICTURE: overtaken(),
+        PACKAGE: package_page(README.read_text()),
+        BENCHMARKS: benchmarks_page(),
+        DOCS / "architecture.md": architecture_page(),
+        **pictures(),
+    }
+
+
+def package_page(readme: str) -> str:
+    """Return the README for a package index: no pictures, and file names in place of links.
+
+    Whoever reads it there has neither beside it.
+    """
+    title, _, rest = readme.partition("\n\n")
+    note = "Pages and programs named here are in `docs` and `examples` of the source distribution."
+    rest = rest.partition("## More\n")[0] + "The licence is Apache-2.0.\n"
+    rest = re.sub(r"`make study` ends with [^!]*(?=!\[)", "", rest)
+    rest = re.sub(r"!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n", "", rest)
+    rest = re.sub(r"\[([^\]]*)\]\((?!https?:)([^)#]*)[^)]*\)", _named, rest)
+    return f"{title}\n\n{note}\n\n{rest}"
+
+
+def _named(link: re.Match[str]) -> str:
+    """Return the text of a link with the name of the file that it leads to."""
+    text, target = link.groups()
+    return text if text == f"`{target}`" else f"{text} (`{target}`)"
+
+
+def index() -> str:
+    """Return the page with the table of all protocols."""
+    lines = [
+        "# The protocols",
+        "",
+        textwrap.fill(
+            f"There are {len(antecede.PROTOCOLS)} of them, and each has a page. [Choose a "
+            "protocol](../advise.md) says which to use. Processes join and leave between "
+            "[views](../membership.md), whatever the protocol. `antecede protocols NAME` prints "
+            "the page of one.",
+            100,
+        ),
+        "",
+        "| name | idea | paper | casts | cost |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| [{info.name}]({info.name}.md) | {info.idea} | {info.paper} | {', '.join(info.casts)} "
+        f"| {info.cost} |"
+        for info in antecede.PROTOCOLS.values()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    is_check = "--check" in sys.argv[1:]
+    wanted = kept_pages() if is_check else pages()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    if is_check:
+        for path in stale:
+            print(f"{path.name} is out of date; run: make docs")
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(wanted[path])
+    for path in FOLDER.glob("*.md"):
+        if path not in wanted:
+            path.unlink()
+    print(f"{len(wanted)} pages, {len(stale)} of them rewritten")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
