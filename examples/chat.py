@@ -202,6 +202,10 @@ async def talk(given: argparse.Namespace) -> int:
         log=given.log,
     )
     refused = []
+    if sys.stdin.isatty():
+        tell(
+            f"You are {given.me}. Type a line for everyone, @name and a line for one; Ctrl-D leaves."
+        )
 
     async def chatting() -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):

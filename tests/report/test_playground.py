@@ -110,7 +110,9 @@ def test_a_finger_drags_an_arrival(browser: Browser, page: Page) -> None:
     opened = context.new_page()
     opened.goto(page.url)
     # Safari heeds it on the svg, not on parts of it.
-    assert opened.locator("#drawing").evaluate("svg => getComputedStyle(svg).touchAction") == "pan-y"
+    assert (
+        opened.locator("#drawing").evaluate("svg => getComputedStyle(svg).touchAction") == "pan-y"
+    )
     spots = opened.locator(".arrival")
     copies = [spot.get_attribute("data-copy") for spot in spots.all()]
     first, last = spots.first.bounding_box(), spots.last.bounding_box()
@@ -119,7 +121,9 @@ def test_a_finger_drags_an_arrival(browser: Browser, page: Page) -> None:
     y = first["y"] + first["height"] / 2
     x, end = (box["x"] + box["width"] / 2 for box in (first, last))
     touch = context.new_cdp_session(opened)
-    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    touch.send(
+        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
+    )
     for step in range(1, 13):
         points = [{"x": x + (end + 8 - x) * step / 12, "y": y}]
         touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": points})
