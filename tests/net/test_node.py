@@ -379,7 +379,10 @@ def test_a_store_that_fails_stops_the_node_and_loses_nothing() -> None:
 
 
 def test_a_node_is_not_entered_without_async() -> None:
-    with pytest.raises(UsageError, match="async with Node"), Node("a", peers=NAMES):
+    with (
+        pytest.raises(UsageError, match="async with Node"),
+        Node("a", peers=NAMES, transport=Network(seed=1).transport("a")),
+    ):
         pass
 
 
