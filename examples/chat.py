@@ -204,7 +204,7 @@ async def talk(given: argparse.Namespace) -> int:
     refused = []
     if sys.stdin.isatty():
         tell(
-            f"You are {given.me}. Type a line for everyone, @name and a line for one; Ctrl-D leaves."
+            f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves."
         )
 
     async def chatting() -> None:

@@ -64,7 +64,7 @@ async def main() -> None:
     logging.basicConfig(format="(%(message)s)")
     if sys.stdin.isatty():
         print(
-            f"You are {given.me}. Type a line for everyone, @name and a line for one; Ctrl-D leaves."
+            f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves."
         )
     async with Node(
         given.me,
