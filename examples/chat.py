@@ -203,9 +203,7 @@ async def talk(given: argparse.Namespace) -> int:
     )
     refused = []
     if sys.stdin.isatty():
-        tell(
-            f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves."
-        )
+        tell(f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves.")
 
     async def chatting() -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -63,9 +63,7 @@ async def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(format="(%(message)s)")
     if sys.stdin.isatty():
-        print(
-            f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves."
-        )
+        print(f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves.")
     async with Node(
         given.me,
         listen=ROSTER[given.me],
