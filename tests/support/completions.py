@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from antecede.events import Event
-from tests.support.oracles import Order, Stamped, judge, oracle, order_of, Truth
+from tests.support.oracles import Order, Stamped, Truth, judge, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,14 +39,14 @@ def choices(log: list[Event], *, until_end: bool) -> list[list[tuple[Event, str,
         new = Event("", 0, "send", message)
         found.append([(new, p, at) for p in lines for at in places(lines[p], until_end=until_end)])
         found[-1] += [(new, OUTSIDE, 0), (new, OUTSIDE, 99)]
-    for message, send in sent.items():
+    for name, send in sent.items():
         dests = send.dests
         if dests is None:
-            delivered = any(m == message for _, m in got)
+            delivered = any(m == name for _, m in got)
             dests = () if delivered else tuple(p for p in lines if p != send.process)
         for p in dests:
-            if p in lines and (p, message) not in got:
-                new = Event(p, 0, "deliver", message)
+            if p in lines and (p, name) not in got:
+                new = Event(p, 0, "deliver", name)
                 ends = places(lines[p], until_end=until_end)
                 found.append([None, *((new, p, at) for at in ends)])
     return found
@@ -83,7 +83,9 @@ def completions(log: list[Event], *, until_end: bool) -> Iterator[list[tuple[Eve
 def pasts(order: Order, old: set[tuple[str, int]]) -> dict[tuple[str, int], set[tuple[str, int]]]:
     """Return, for each old event, which old events of other processes happened before it."""
     names = [(e.process, e.seq) for e in order.log]
-    found: dict[tuple[str, int], set[tuple[str, int]]] = {names[i]: set() for i in range(len(names))}
+    found: dict[tuple[str, int], set[tuple[str, int]]] = {
+        names[i]: set() for i in range(len(names))
+    }
     for i, after in enumerate(order.after):
         for j in after:
             if names[i] in old and names[i][0] != names[j][0]:
@@ -142,6 +144,3 @@ def _counted(event: Event, rank: dict[str, list[int]]) -> Event:
 
 def _states_all(event: Event) -> bool:
     return getattr(event, "clock", None) is not None
-
-
-__all__ = ["completions", "hides", "oracle"]

@@ -233,10 +233,9 @@ class Passed:
             for p in self.first:
                 if len(self.causes[p]) == 1 and p not in found:
                     q = self.log[self.causes[p][0]].process
-                    mine: list[int | str] = [o for o in self.owners if self.log[o].process == q]
-                    known = mine or ([found[q]] if q in found else [])
-                    if known:
-                        found[p] = known[0]
+                    mine = [o for o in self.owners if self.log[o].process == q]
+                    if mine or q in found:
+                        found[p] = mine[0] if mine else found[q]
         for p in self.first:
             known = self.causes[p] and self.origins
             why = DELIVERY_AMBIGUOUS if known else DELIVERY_WITHOUT_SEND

@@ -28,7 +28,7 @@ from antecede.audit.found import (
 from antecede.audit.local_windows import LocalWindows
 from antecede.audit.plain import WORST
 from antecede.audit.rows import cycles, finding_rows, summarise
-from antecede.audit.ties import Ties
+from antecede.audit.ties import is_certain, tied_events
 from antecede.audit.verdicts import Asked, Trust, decide, hidden, trust_in
 from antecede.audit.windows import rounds
 from antecede.audit.windows.columns import (
@@ -37,7 +37,7 @@ from antecede.audit.windows.columns import (
     to_events,
     with_clocks,
 )
-from antecede.audit.windows.matching import LOCAL, match
+from antecede.audit.windows.matching import LOCAL, SEND, match
 from antecede.audit.windows.rounds import (
     Answer,
     Arrangement,
@@ -50,10 +50,13 @@ from antecede.errors import UsageError, shown
 from antecede.events.rule import Event, Rejected
 from antecede.events.sources import refuse_empty, sorted_out
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
-from antecede.spark.frames import plain_frame
+from antecede.spark.frames import plain_frame, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+__all__ = ["Audit", "audit", "audit_frame", "audit_table"]
+
 ENGINES = ("spark", "local", "plain")
 #: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
 PLAIN_MAX, PLAIN_NUMBERS_MAX = 200_000, 20_000_000
@@ -117,6 +120,7 @@ def audit_frame(
     if engine != "spark":
         found = audit_table(events.toArrow(), asked, engine=engine)
     else:
+        asked = replace(asked, quote=lambda count: rejected_in(rejected_rows(events, "", count)))
         try:  # Let tasks read their own row groups where that works, else pack and shuffle.
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
@@ -140,19 +144,21 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
     if not len(log):
         refuse_empty("the log", found.rejected, found.bad)
     names, lookup = process_names(log), lookup_in(log)
-    asked = replace(asked, rejected=[*asked.rejected, *_rejected(found.rejected)])
+    asked = replace(asked, rejected=[*asked.rejected, *rejected_in(found.rejected)])
     is_small = len(log) <= PLAIN_MAX and len(log) * len(names) <= PLAIN_NUMBERS_MAX
     if engine == "plain" or (not engine and is_small):
-        return audit_events(*events_of(log), asked, found.bad)
+        return audit_events(*events_of(log), asked, found.bad + asked.left_out)
 
     def arranged(salt: int) -> LocalWindows:
         events, ahead = with_clocks(log, to_events(log, names, salt), names)
-        return LocalWindows(events, names, lookup, rejected=found.bad, ahead=ahead)
+        bad = found.bad + asked.left_out
+        return LocalWindows(events, names, lookup, rejected=bad, ahead=ahead)
 
     return _checked(arranged, asked)
 
 
-def _rejected(table: pa.Table) -> list[Rejected]:
+def rejected_in(table: pa.Table) -> list[Rejected]:
+    """Return the rows of a table of rejected ones."""
     rows = table.select(["line", "text", "reason"]).to_pylist()
     return [Rejected(row["line"], row["text"], row["reason"]) for row in rows]
 
@@ -236,21 +242,22 @@ def _is_certain(arrangement: Arrangement, answer: Answer, trust: Trust) -> bool:
         return False
     events = arrangement.events_of((0, arrangement.windows - 1))
     patch, none = answer.settled.patch, np.empty(0, np.int64)
-    before = match(events, arrangement.hashes, closed=True, wanted=none)
-    m = match(events, arrangement.hashes, closed=True, wanted=none, patch=patch)
+    before = match(events, arrangement.hashes, none)
+    m = match(events, arrangement.hashes, none, patch)
     what = list(zip(before.original.tolist(), before.key.tolist(), strict=True))
     matters = ((before.original != LOCAL) | arrangement.has_clocks).tolist()
-    ties = Ties(m.who.tolist(), m.seq.tolist(), what, matters)
+    tied = tied_events(m.who.tolist(), m.seq.tolist(), what, matters)
     edges: dict[int, list[int]] = {}
     for source, target in zip(m.edges.source.tolist(), m.edges.target.tolist(), strict=True):
         edges.setdefault(target, []).append(source)
     passed: dict[int, list[int]] = {}
     for key, i in zip(patch.rows.key.tolist(), m.patched.tolist(), strict=True):
         passed.setdefault(key, []).append(i)
-    unsure = {i for some in passed.values() if not ties.tied.isdisjoint(some) for i in some}
-    sends = dict(zip(m.key[m.kind == 0].tolist(), np.flatnonzero(m.kind == 0).tolist(), strict=True))
+    left_out = tied | {i for some in passed.values() if not tied.isdisjoint(some) for i in some}
+    at = np.flatnonzero(m.kind == SEND)
+    sends = dict(zip(m.key[at].tolist(), at.tolist(), strict=True))
     lost = [(sends[one.key], one.process) for one in answer.lost] if trust.until_end else []
-    return ties.is_certain(m.link.tolist(), edges, unsure, lost)
+    return is_certain(m.start.tolist(), m.link.tolist(), edges, left_out, lost)
 
 
 def _doubt(

@@ -73,7 +73,7 @@ class Message:
         }
         self.causes = {p: self._causes(d) for p, d in self.deliveries.items()}
         self.replies = {p: causes[0] for p, causes in self.causes.items() if self._is_reply(p)}
-        self._owner: dict[int, Row | int] = self._found_owners() | self.replies
+        self._owner: dict[int, Row | int] = {**self._found_owners(), **self.replies}
 
     def _from_outside(self) -> list[Row]:
         """Return the first send of each process to which no send is addressed."""
@@ -121,7 +121,7 @@ class Message:
         causes, delivery = self.causes[process], self.deliveries[process]
         if len(causes) != 1 or causes[0].process == process or causes[0] in self.origins:
             return False
-        return causes[0].dests == {process} and bool(self._sent_before(delivery))
+        return causes[0].dests == frozenset({process}) and bool(self._sent_before(delivery))
 
     def _found_owners(self) -> dict[int, Row | int]:
         """Return, by process, the send that owns the first delivery there, or why none does."""

@@ -137,9 +137,7 @@ class _Doubt:
         clocked = clocks[at - 1][0] if at else 0
         return max(found.sent[send].sure[p], clocked)
 
-    def _pass(
-        self, maybe: dict[int, list[tuple[int, int]]], known: dict[int, _Vectors]
-    ) -> _Pass:
+    def _pass(self, maybe: dict[int, list[tuple[int, int]]], known: dict[int, _Vectors]) -> _Pass:
         order, n = self.order, len(self.order.names)
         sure, may, stray, got_may, got_stray, pending_may, pending_stray = (
             [[0] * n for _ in range(n)] for _ in range(7)

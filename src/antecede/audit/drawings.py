@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from antecede.audit.api import audit_table
 from antecede.audit.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.audit.sentences import sentence
+from antecede.audit.verdicts import Asked
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log
@@ -92,8 +93,8 @@ def _around(events: pa.Table, message: str) -> Drawing:
         example = names[0].as_py() if len(names) else ""
         msg = f"the log has no message {message!r}; its messages have ids such as {example!r}"
         raise UsageError(msg)
-    found = audit_table(events, explain=[message], assume_complete=True)
-    tables = {name: table.to_pylist() for name, table in found.tables.items()}
+    found = audit_table(events, Asked(explain=[message], assume_complete=True))
+    tables = found.rows
     late = [row for row in tables["violations"] if row["message"] == message]
     early = [row for row in tables["violations"] if row["overtaker"] == message]
     beyond = found.summary["beyond_messages"]

@@ -18,12 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from antecede.audit.api import Audit, audit, audit_table
+from antecede.audit.api import audit_frame, audit_table, rejected_in
 from antecede.audit.drawings import illustrate
+from antecede.audit.found import SECONDS, Audit
 from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
-from antecede.audit.tables import percentiles
+from antecede.audit.rows import percentiles
+from antecede.audit.verdicts import Asked
 from antecede.errors import UsageError
 from antecede.events import arrow_schemas
+from antecede.events.formats import format_named
 from antecede.events.sources import (
     Log,
     Source,
@@ -43,33 +46,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The column that is added to the violations, last.
-SECONDS = "lateness_seconds"
-
-
 def in_seconds(found: Audit, rows: Rows) -> Audit:
     """Return an audit that also tells lateness in seconds, if the log has times to tell it."""
-    late = found.tables["violations"]
-    if not len(late):
-        return found
-    process = late.column("process").to_pylist()
-    ends = [
-        list(zip(process, late.column(seq).to_pylist(), late.column(name).to_pylist(), strict=True))
-        for seq, name in (("seq", "message"), ("overtaker_seq", "overtaker"))
-    ]
-    places = sorted({(process, seq) for end in ends for process, seq, _ in end})
+    late = found.rows["violations"]
+    places = sorted(
+        {(row["process"], row[seq]) for row in late for seq in ("seq", "overtaker_seq")}
+    )
     times = {
         (event.process, event.seq, event.message): event.time
-        for event in rows.deliveries_at(places)
+        for event in (rows.deliveries_at(places) if late else ())
         if event.time is not None
     }
-    seconds = [_between(times.get(then), times.get(now)) for now, then in zip(*ends, strict=True)]
+    seconds = [
+        _between(
+            times.get((row["process"], row["overtaker_seq"], row["overtaker"])),
+            times.get((row["process"], row["seq"], row["message"])),
+        )
+        for row in late
+    ]
     known = [value for value in seconds if value is not None]
     if not known:
         return found
-    table = late.append_column(SECONDS, pa.array(seconds, pa.float64()))
+    told = [{**row, SECONDS: value} for row, value in zip(late, seconds, strict=True)]
     summary = {**found.summary, SECONDS: percentiles(known)}
-    return replace(found, tables={**found.tables, "violations": table}, summary=summary)
+    return replace(found, rows={**found.rows, "violations": told}, summary=summary)
 
 
 def _between(then: float | None, now: float | None) -> float | None:
@@ -95,7 +95,7 @@ def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
 
 def counted(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
     """Return the rows of a table, violations or missing, that no pattern ignores."""
-    rows: list[dict[str, Any]] = found.tables[name].to_pylist()
+    rows = found.rows[name]
     return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
 
 
@@ -132,18 +132,35 @@ class AuditedFile:
 
 
 def audit_here(
-    sources: Sequence[Source], execution: str | None = None, *, assume_complete: bool = False
+    sources: Sequence[Source],
+    execution: str | None = None,
+    asked: Asked | None = None,
+    *,
+    engine: str = "",
 ) -> dict[str, AuditedFile]:
     """Audit a log in this process: each of its executions, by label, or the one named."""
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        why = why_unauditable(log)
-        audited = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
-        audited.summary["rejected"] = log.bad
+        audited = audit_table(log.events, asked_of(log, asked), engine=engine)
         name = titled(sources, label)
         rows = TableRows(log.events)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
     return found
+
+
+def asked_of(log: Log, asked: Asked | None) -> Asked:
+    """Return what is asked of a log, with what its reader knows of it."""
+    asked = asked or Asked(complete_until_end=None)
+    complete = asked.complete_until_end
+    if complete is None and not format_named(log.form).is_numbered:
+        complete = False
+    return replace(
+        asked,
+        undecidable=why_unauditable(log),
+        complete_until_end=complete,
+        rejected=rejected_in(log.rejected),
+        left_out=log.bad,
+    )
 
 
 def audit_on(
@@ -151,19 +168,19 @@ def audit_on(
     sources: Sequence[Source],
     windows: int | None = None,
     execution: str | None = None,
-    *,
-    assume_complete: bool = False,
+    asked: Asked | None = None,
 ) -> dict[str, AuditedFile]:
     """Do the same on Spark; the results need the session until they are written."""
-    check = partial(audit, windows=windows, assume_complete=assume_complete)
+    check = partial(audit_frame, windows=windows)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:
-        return {"": _audit_frame(frame, sources, check)}
+        none = arrow_schemas.REJECTED.empty_table()
+        log = Log(arrow_schemas.EVENTS.empty_table(), none, form=form_of(sources[0]))
+        return {"": _audit_frame(frame, sources, partial(check, asked=asked_of(log, asked)))}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
         events = spark.createDataFrame(log.events)
-        audited = check(events, undecidable=why_unauditable(log))
-        audited.summary["rejected"] = log.bad
+        audited = check(events, asked_of(log, asked))
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
@@ -226,6 +243,7 @@ def _write(
     chains = pc.binary_join(late["chain"], " > ")
     late = late.set_column(late.column_names.index("chain"), "chain", chains)
     csv.write_csv(late, folder.stage / place / "violations.csv")
+    csv.write_csv(tables["missing"], folder.stage / place / "missing.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
     worst = first["violations"][:DRAWN]
     drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])

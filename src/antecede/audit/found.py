@@ -11,7 +11,7 @@ from antecede.audit.doubt import find_doubt
 from antecede.audit.plain import Clock, Order, count, findings_of, missing_rows, violation_rows
 from antecede.audit.rows import cycles, finding_rows, summarise
 from antecede.audit.sentences import sentence
-from antecede.audit.ties import Ties
+from antecede.audit.ties import is_certain, tied_events
 from antecede.audit.verdicts import (
     CAUSALLY_ORDERED,
     Asked,
@@ -119,12 +119,12 @@ def audit_events(
     trust = trust_in(asked, is_numbered=_is_numbered(order), rejected=rejected)
     what = [(event.kind, event.message or "") for event in order.events]
     matters = [event.kind != LOCAL or order.has_clocks for event in order.events]
-    ties = Ties(order.who, [event.seq for event in order.events], what, matters)
-    places = {(order.events[i].process, order.events[i].seq) for i in ties.tied}
-    unsure = {
+    tied = tied_events(order.who, [event.seq for event in order.events], what, matters)
+    places = {(order.events[i].process, order.events[i].seq) for i in tied}
+    left_out = tied | {
         row.number
         for message in order.passed.values()
-        if any(row.number in ties.tied for row in message.rows)
+        if any(row.number in tied for row in message.rows)
         for row in message.rows
     }
     lost = [(one.send, one.process) for one in order.lost()] if trust.until_end else []
@@ -132,7 +132,7 @@ def audit_events(
         summary,
         cycles=cycles(rows["findings"]),
         ties=[f"{process} at seq {seq}" for process, seq in sorted(places)],
-        is_certain=lambda: ties.is_certain(order.link, order.edges, unsure, lost),
+        is_certain=lambda: is_certain(order.start, order.link, order.edges, left_out, lost),
         missing=rows["missing"],
         is_whole=not order.undelivered(),
         trust=trust,
@@ -153,7 +153,8 @@ def _is_numbered(order: Order) -> bool:
 
 def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None:
     """Say what the events that the log lacks can hide, or return None."""
-    if trust.quoted and any(e.kind == SEND and e.dests is None for e in order.events):
+    sends = (i for i, e in enumerate(order.events) if e.kind == SEND and e.dests is None)
+    if trust.quoted and any(map(order.owns, sends)):
         return hidden(UNADDRESSED, summary, trust)
     place = find_doubt(order, until_end=trust.until_end)
     if place is None:

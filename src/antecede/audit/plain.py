@@ -276,13 +276,7 @@ class Order:
 
     def _components(self, done: set[int]) -> dict[int, int]:
         """Return the strong component of each event that is not done (Tarjan's algorithm)."""
-        follow: dict[int, list[int]] = defaultdict(list)
-        for i, p in enumerate(self.who):
-            if i + 1 < self.start[p + 1]:
-                follow[i].append(i + 1)
-            for source in (self.link[i], *self.edges.get(i, ())):
-                if source >= 0:
-                    follow[source].append(i)
+        follow = self._next()
         index: dict[int, int] = {}
         low: dict[int, int] = {}
         found: dict[int, int] = {}
@@ -309,6 +303,17 @@ class Order:
                     path.append((u, iter(follow[u])))
                 elif u not in found:
                     low[v] = min(low[v], index[u])
+        return found
+
+    def _next(self) -> dict[int, list[int]]:
+        """Return the events that follow each event at once."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for i, p in enumerate(self.who):
+            if i + 1 < self.start[p + 1]:
+                found[i].append(i + 1)
+            for source in (self.link[i], *self.edges.get(i, ())):
+                if source >= 0:
+                    found[source].append(i)
         return found
 
     def _first_origins(self) -> dict[str, int]:
@@ -445,7 +450,7 @@ def violation_rows(order: Order, explain: Iterable[str] = ()) -> list[dict[str, 
     for late in order.run.late:
         send, effect = order.link[late.delivery], order.link[late.overtaker]
         one, other = events[late.delivery], events[late.overtaker]
-        row = {
+        row: dict[str, Any] = {
             "process": one.process,
             "message": one.message,
             "sender": events[send].process,
@@ -542,7 +547,9 @@ def findings_of(order: Order) -> list[Finding]:
     for message in order.passed.values():
         replies = {reply.number for reply in message.replies.values()}
         first = {o.number for o in message.owners} if len(message.owners) == 1 else set()
-        found += [at(s.number, SENT_TWICE) for s in message.sends if s.number not in replies | first]
+        found += [
+            at(s.number, SENT_TWICE) for s in message.sends if s.number not in replies | first
+        ]
     for i, why in order.alone.items():
         if why in FINDINGS:
             found.append(at(i, FINDINGS[why]))

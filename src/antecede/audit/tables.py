@@ -69,9 +69,7 @@ def violations(
     return rows
 
 
-def missing(
-    answer: Answer, names: list[str], messages: Mapping[int, str]
-) -> list[dict[str, Any]]:
+def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> list[dict[str, Any]]:
     """Return one row per (process, message) that never arrived although an effect of it did."""
     rows = [
         {

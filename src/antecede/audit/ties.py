@@ -1,7 +1,8 @@
 """Whether a violation is certain although events of one process have the same seq.
 
-The order of such events is unknown. A violation is certain if it shows without it: each of these
-events follows what came before all of them, and nothing of the others.
+When such events happened is unknown: a process that began anew numbers its events from 1 again. So
+a violation is certain if it shows without them: they follow nothing, nothing follows them, and
+neither a delivery nor a send among them is judged.
 """
 
 from __future__ import annotations
@@ -10,75 +11,63 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 
-class Ties:
-    """The events of a log in groups of the same seq; other events are alone in their group."""
+def tied_events(
+    who: Sequence[int], seq: Sequence[int], what: Sequence[object], matters: Sequence[bool]
+) -> set[int]:
+    """Return the events that have one seq with different ones of their process.
 
-    def __init__(
-        self, who: Sequence[int], seq: Sequence[int], what: Sequence[object], matters: list[bool]
-    ) -> None:
-        """Group events, sorted by process and seq; ``what`` they are, and whether that matters."""
-        self.groups: list[list[list[int]]] = [[] for _ in range(who[-1] + 1 if who else 0)]
-        self.tied: set[int] = set()
-        first = 0
-        for i in range(1, len(who) + 1):
-            if i < len(who) and (who[i], seq[i]) == (who[first], seq[first]):
-                continue
-            same = range(first, i)
-            if len({what[k] for k in same if matters[k]}) > 1:
-                self.tied.update(same)
-                self.groups[who[first]].append(list(same))
-            else:
-                self.groups[who[first]] += [[k] for k in same]
-            first = i
+    Events are sorted by process and seq; ``what`` they are, and whether they matter.
+    """
+    tied: set[int] = set()
+    first = 0
+    for i in range(1, len(who) + 1):
+        if i < len(who) and seq[i] == seq[first] and who[i] == who[first]:
+            continue
+        if i - first > 1 and len({what[k] for k in range(first, i) if matters[k]}) > 1:
+            tied.update(range(first, i))
+        first = i
+    return tied
 
-    def is_certain(
-        self,
-        link: Sequence[int],
-        edges: Mapping[int, Sequence[int]],
-        unsure: Collection[int],
-        absent: Collection[tuple[int, int]] = (),
-    ) -> bool:
-        """Return whether some delivery is late, whatever the order inside groups.
 
-        ``link`` has the send of each delivery (below 0: none), ``edges`` what events follow
-        besides. The deliveries in ``unsure`` may belong to other sends. ``absent`` are (send,
-        process) where a message never came: it is late there if an effect came.
-        """
-        rank = {i: r for line in self.groups for r, group in enumerate(line, 1) for i in group}
-        who = {i: p for p, line in enumerate(self.groups) for group in line for i in group}
-        n = len(self.groups)
-        past, seen = [[0] * n for _ in range(n)], [[0] * n for _ in range(n)]
-        done: dict[int, list[int]] = {}
-        at, waiting = [0] * n, defaultdict[int, set[int]](set)
-        ready = list(range(n))
-        while ready:
-            p = ready.pop()
-            while at[p] < len(self.groups[p]):
-                group = self.groups[p][at[p]]
-                for i in group:
-                    send = -1 if i in unsure else link[i]
-                    follows = [*edges.get(i, ()), *([send] if send >= 0 else [])]
-                    missing = next((s for s in follows if s not in done), None)
-                    if i in done or missing is not None:
-                        if i not in done and missing is not None:
-                            waiting[missing].add(p)
-                        continue
-                    if send >= 0 and seen[p][who[send]] >= rank[send]:
-                        return True
-                    mine = past[p]
-                    for source in follows:
-                        mine = list(map(max, mine, done[source]))
-                    if len(group) == 1:
-                        mine = mine.copy()
-                        mine[p] = rank[i]
-                    done[i] = mine
-                    ready += waiting.pop(i, ())
-                if not all(i in done for i in group):
+def is_certain(
+    start: Sequence[int],
+    link: Sequence[int],
+    edges: Mapping[int, Sequence[int]],
+    left_out: Collection[int],
+    absent: Collection[tuple[int, int]] = (),
+) -> bool:
+    """Return whether some delivery is late without the events that are left out.
+
+    The events of process p are ``start[p]`` to ``start[p + 1]``; ``link`` has the send of each
+    delivery (below 0: none), and ``edges`` what events follow besides. ``absent`` are (send,
+    process) where a message never came: it is late there if an effect came.
+    """
+    n = len(start) - 1
+    who = {i: p for p in range(n) for i in range(start[p], start[p + 1])}
+    past, seen = [[0] * n for _ in range(n)], [[0] * n for _ in range(n)]
+    done: dict[int, list[int]] = {}
+    at, waiting = list(start[:n]), defaultdict[int, list[int]](list)
+    ready = list(range(n))
+    while ready:
+        p = ready.pop()
+        for i in range(at[p], start[p + 1]):
+            if i not in left_out:
+                send = -1 if link[i] in left_out else link[i]
+                follows = [source for source in edges.get(i, ()) if source not in left_out]
+                follows += [send] if send >= 0 else []
+                if blocked := [source for source in follows if source not in done]:
+                    waiting[blocked[0]].append(p)
                     break
-                for i in group:
-                    past[p] = list(map(max, past[p], done[i]))
-                    if link[i] >= 0 and i not in unsure:
-                        seen[p] = list(map(max, seen[p], done[link[i]]))
-                past[p][p] = rank[group[0]]
-                at[p] += 1
-        return any(seen[p][who[send]] >= rank[send] for send, p in absent)
+                for source in follows:
+                    past[p] = list(map(max, past[p], done[source]))
+                if send >= 0:
+                    if seen[p][who[send]] > send - start[who[send]]:
+                        return True
+                    seen[p] = list(map(max, seen[p], done[send]))
+                past[p][p] = i - start[p] + 1
+                done[i] = past[p].copy()
+                ready += waiting.pop(i, ())
+            at[p] = i + 1
+    return any(
+        seen[p][who[send]] > send - start[who[send]] for send, p in absent if send not in left_out
+    )

@@ -38,6 +38,10 @@ class Asked:
     """Whether the log of each process is complete up to its last event; None: if it says so."""
     rejected: Sequence[Rejected] = ()
     """The first rows that are not events."""
+    left_out: int = 0
+    """How many rows the reader has left out, because they are not events."""
+    quote: Callable[[int], Sequence[Rejected]] | None = None
+    """What returns such rows, given their number, if the audit finds them itself."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +65,16 @@ def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
     """
     if asked.assume_complete:
         return Trust(until_end=True)
-    may_be = [row for row in asked.rejected if may_be_event(row)]
-    if rejected > len(asked.rejected) and not may_be:
-        return Trust(until_end=False, quoted=f"{rejected:,} rows are not events.")
+    rows = [*asked.rejected, *(asked.quote(rejected) if asked.quote and rejected else ())]
+    may_be = [row for row in rows if may_be_event(row)]
+    if rejected > len(rows) and not may_be:
+        return Trust(until_end=False, quoted=f"{rejected:,} rows are not valid events.")
     if may_be:
         some = "A row that is" if len(may_be) == 1 else f"{len(may_be):,} rows that are"
         which = "it" if len(may_be) == 1 else "one of them; the first"
         first = may_be[0]
         where = "" if first.line is None else f", line {first.line}"
-        quoted = (
-            f"{some} not valid may be {which}{where}: {first.reason}; got {first.text[:80]!r}."
-        )
+        quoted = f"{some} not valid may be {which}{where}: {first.reason}; got {first.text[:80]!r}."
         return Trust(until_end=False, quoted=quoted)
     said = "This assumes that the log of each process is complete up to its last event"
     if asked.complete_until_end:

@@ -42,6 +42,15 @@ AssumeComplete = Annotated[
         "--assume-complete", help="Judge by what the log has, even if events it lacks matter."
     ),
 ]
+CompleteUntilEnd = Annotated[
+    bool | None,
+    typer.Option(
+        "--complete-until-end/--not-complete",
+        help="Whether the log of each process is complete up to its last event. Default: it is in "
+        "event logs in JSON lines and CSV, if all rows are valid and the numbers have no gaps.",
+        show_default=False,
+    ),
+]
 MaxViolations = Annotated[
     int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
 ]
@@ -81,6 +90,7 @@ def audit(
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
     assume_complete: AssumeComplete = False,
+    complete_until_end: CompleteUntilEnd = None,
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
     as_json: AsJson = False,
@@ -96,6 +106,7 @@ def audit(
     """
     from antecede.audit.api import require_windows
     from antecede.audit.files import allowance, audit_here, audit_on, compiled, write_results
+    from antecede.audit.verdicts import Asked
     from antecede.runs import RunFolder
     from antecede.spark.session import session
 
@@ -111,10 +122,12 @@ def audit(
         "engine": "local" if local else "spark",
         "windows": windows,
         "assume_complete": assume_complete,
+        "complete_until_end": complete_until_end,
         "max_violations": max_violations,
         "ignore": ignore or [],
         "master": None if local else master or "local[*]",
     }
+    asked = Asked(assume_complete=assume_complete, complete_until_end=complete_until_end)
     with (
         RunFolder.open(out, "audit", options=options) as folder,
         nullcontext()
@@ -122,9 +135,9 @@ def audit(
         else session(master, app="antecede-audit", memory=memory, wait=wait) as spark,
     ):
         audited = (
-            audit_on(spark, sources, windows, execution, assume_complete=assume_complete)
+            audit_on(spark, sources, windows, execution, asked)
             if spark
-            else audit_here(sources, execution, assume_complete=assume_complete)
+            else audit_here(sources, execution, asked, engine="local" if local else "")
         )
         allowed = {
             label: allowance(one.audit, max_violations, ignored) for label, one in audited.items()
@@ -156,7 +169,7 @@ def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
 
 def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
     """Return the rows of the violations table, with their execution if there are several."""
-    rows = {label: one.audit.tables["violations"].to_pylist() for label, one in audited.items()}
+    rows = {label: one.audit.rows["violations"] for label, one in audited.items()}
     if len(rows) == 1:
         return next(iter(rows.values()))
     return [{"execution": label, **row} for label, found in rows.items() for row in found]

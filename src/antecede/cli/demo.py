@@ -51,7 +51,7 @@ def demo(
             events = folder.stage / f"{order}.jsonl"
             with cluster(TOPICS) as servers:
                 book = Shop(servers, orders, seed).run(order, events)
-            (found,) = audit_here([Source(events)], None, assume_complete=False).values()
+            (found,) = audit_here([Source(events)]).values()
             audited[words] = dataclasses.replace(found, name=f"shop, execution {words}")
             results[words] = {
                 "order": order,

@@ -97,6 +97,8 @@ class Format:
     """Whether its deliveries were observed; if not, advice draws the delays from a model."""
     reads_folders: bool = False
     """Whether a folder of files is one log of this format."""
+    is_numbered: bool = False
+    """Whether processes number their events as they write them, so that a lost line shows."""
     is_spark_native: bool = False
     """Whether Spark reads this format itself, under the same name."""
 

@@ -20,6 +20,7 @@ from antecede.audit.windows.matching import (
     Patch,
 )
 
+
 @dataclass(frozen=True)
 class Copies:
     """The sends and deliveries of some messages, and the destinations of sends if stated."""

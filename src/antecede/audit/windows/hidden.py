@@ -85,7 +85,7 @@ def find_hidden(
     complete up to its last event.
     """
     none = np.empty(0, np.int64)
-    m = match(events, names, closed=True, wanted=none, patch=settled.patch)
+    m = match(events, names, none, settled.patch)
     strays = m.link < ALONE
     strays &= ~np.isin(m.key, _alone(settled, None))
     m.link[m.link < ALONE] = ALONE
@@ -331,9 +331,7 @@ def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool
 
 
 @jit
-def _bounds(
-    row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Ints, Ints]
-) -> None:
+def _bounds(row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Ints, Ints]) -> None:
     """Note for the sends that a process now follows which clock was its last without them."""
     begin, rank, bound = asked
     n = row.size

@@ -295,13 +295,11 @@ def _pair(
     return link, uses, got, incoming[:count].copy(), redelivered[:repeats].copy()
 
 
-def match(
-    events: Events, names: Ints, *, closed: bool, wanted: Ints, patch: Patch = NO_PATCH
-) -> Matched:
+def match(events: Events, names: Ints, wanted: Ints, patch: Patch = NO_PATCH) -> Matched:
     """Sort and pair a window's events.
 
-    ``names`` are the hashes of the processes' names. A ``closed`` window has nothing outside it.
-    ``wanted`` are the keys that other windows ask for (sorted).
+    ``names`` are the hashes of the processes' names. ``wanted`` are the keys that other windows ask
+    for (sorted).
     """
     events, real, ends = _split(events)
     start, row = sort_rows(events, names.size)

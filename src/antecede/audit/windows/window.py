@@ -113,9 +113,7 @@ class _Work:
     def __init__(self, events: Events, names: Ints, request: Request) -> None:
         self.n = names.size
         self.request = request
-        self.m = match(
-            events, names, closed=request.closed, wanted=request.wanted, patch=request.patch
-        )
+        self.m = match(events, names, request.wanted, request.patch)
         self.cycles = self.edge_cycles = _NO_KEYS
         self.senders = self._senders()
         self.sends = np.flatnonzero(self.m.open)  # open sends; open edges come after them
