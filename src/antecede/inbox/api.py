@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
@@ -366,45 +366,62 @@ class Message:
 
 
 class Relay:
-    """Which sends go out: each after its causes, and nothing after one that could not go."""
+    """One run of a relay: each send goes after its causes, and none after one that is stuck."""
 
-    def __init__(self, limit: int | None) -> None:
-        self.left = math.inf if limit is None else limit
-        self.count = 0
-        self.failed: set[str] = set()
-        self.errors: list[Exception] = []
+    def __init__(self, desk: Desk, limit: int | None) -> None:
+        self._desk = desk
+        self._left = math.inf if limit is None else limit
+        self._gone: list[Outgoing] = []
+        self._failed: set[str] = set()
+        self._errors: list[Exception] = []
+        self._batch: AbstractContextManager[list[Outgoing]] | None = None
+        self._count = 0
 
-    @property
-    def room(self) -> int:
-        """How many sends to look at next; 0: enough."""
-        return int(min(RELAY_BATCH, self.left)) + len(self.failed) if self.left > 0 else 0
-
-    def due(self, waiting: Sequence[Outgoing]) -> list[Outgoing]:
-        """Return those that have not failed yet."""
-        return [one for one in waiting if one.key not in self.failed]
+    def begin(self) -> list[Outgoing]:
+        """Keep other relays away, and return the next sends that have not failed yet."""
+        room = int(min(RELAY_BATCH, self._left)) + len(self._failed) if self._left > 0 else 0
+        batch = self._desk.store.outgoing(room)
+        waiting = batch.__enter__()
+        self._batch = batch
+        return [one for one in waiting if one.key not in self._failed]
 
     def may_go(self, one: Outgoing) -> bool:
         """Tell whether nothing that it follows is stuck."""
-        if self.failed.isdisjoint(one.causes) and self.left > 0:
+        if self._failed.isdisjoint(one.causes) and self._left > 0:
             return True
-        self.failed.add(one.key)
+        self._failed.add(one.key)
         return False
 
-    def went(self) -> None:
-        """Count one that is published."""
-        self.count += 1
-        self.left -= 1
+    @contextmanager
+    def going(self, one: Outgoing) -> Iterator[None]:
+        """Note whether a send was published inside."""
+        try:
+            yield
+        except Exception as error:  # raised at the end
+            self._failed.add(one.key)
+            self._errors.append(error)
+        else:
+            self._gone.append(one)
+            self._left -= 1
 
-    def stuck(self, one: Outgoing, error: Exception) -> None:
-        """Note one that could not be published."""
-        self.failed.add(one.key)
-        self.errors.append(error)
+    def end(self) -> None:
+        """Note what was published, and let other relays work."""
+        gone, self._gone = self._gone, []
+        try:
+            if gone:
+                self._desk.store.published(gone, self._desk.policy.clock())
+                self._desk.metrics.published += len(gone)
+                self._count += len(gone)
+        finally:
+            batch, self._batch = self._batch, None
+            if batch is not None:
+                batch.__exit__(None, None, None)
 
-    def end(self) -> int:
+    def result(self) -> int:
         """Return how many went out; raise the first error."""
-        if self.errors:
-            raise self.errors[0]
-        return self.count
+        if self._errors:
+            raise self._errors[0]
+        return self._count
 
 
 class Desk:
@@ -525,7 +542,33 @@ class _Mine(threading.local):
     last: Message | None = None
 
 
-class Inbox:
+class Opened:
+    """What both forms of the inbox have."""
+
+    def __init__(
+        self,
+        place: Place,
+        topics: Iterable[str] | None,
+        name: str,
+        fetch: Callable[[list[str]], Any] | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._desk = Desk(place, topics, name, options)
+        self._fetch = fetch
+        self.metrics = self._desk.metrics
+
+    @property
+    def name(self) -> str:
+        """What the inbox is called in event logs."""
+        return self._desk.store.name
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it subscribes to."""
+        return self._desk.store.topics
+
+
+class Inbox(Opened):
     """Hands messages over after the causes that they declare, each once.
 
     Parameters
@@ -570,20 +613,8 @@ class Inbox:
         fetch: Callable[[list[str]], Iterable[Offer] | None] | None = None,
         **options: Any,
     ) -> None:
-        self._desk = Desk(place, topics, name, options)
-        self._fetch = fetch
+        super().__init__(place, topics, name, fetch, options)
         self._mine = _Mine()
-        self.metrics = self._desk.metrics
-
-    @property
-    def name(self) -> str:
-        """What the inbox is called in event logs."""
-        return self._desk.store.name
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """What it subscribes to."""
-        return self._desk.store.topics
 
     def offer(
         self,
@@ -684,29 +715,18 @@ class Inbox:
         may be published again, with the same id. If it raises, what follows from that message
         stays too, the rest goes on, and the first error is raised at the end.
         """
-        relay, desk = Relay(limit), self._desk
-        while relay.room:
-            gone: list[Outgoing] = []
-            with desk.store.outgoing(relay.room) as waiting:
-                due = relay.due(waiting)
-                try:
-                    for one in due:
-                        if not relay.may_go(one):
-                            continue
-                        try:
-                            publish(one)
-                        except Exception as error:  # raised at the end
-                            relay.stuck(one, error)
-                        else:
-                            gone.append(one)
-                            relay.went()
-                finally:
-                    if gone:
-                        desk.store.published(gone, desk.policy.clock())
-            desk.metrics.published += len(gone)
-            if not due:
-                break
-        return relay.end()
+        self._leave_last()
+        relay, is_more = Relay(self._desk, limit), True
+        while is_more:
+            try:
+                due = relay.begin()
+                for one in filter(relay.may_go, due):
+                    with relay.going(one):
+                        publish(one)
+            finally:
+                relay.end()
+            is_more = bool(due)
+        return relay.result()
 
     def events(self, path: str | os.PathLike[str]) -> int:
         """Write what was handled as an event log for ``antecede audit``; return how many events."""
