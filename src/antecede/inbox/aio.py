@@ -185,7 +185,7 @@ class AsyncInbox(Opened):
 
     async def hand_over(self) -> AsyncIterator[AsyncMessage]:
         """Iterate over what is ready now, without upkeep."""
-        left: set[str] = set()
+        left: frozenset[str] = frozenset()
         while True:
             async with self._writing():
                 taken = await self.call(self._desk.store.begin, left)
@@ -198,7 +198,7 @@ class AsyncInbox(Opened):
                     if not message.is_closed:
                         await asyncio.shield(self.call(message.leave))
             if not message.is_done:
-                left.add(message.key)
+                left |= {message.key}
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:

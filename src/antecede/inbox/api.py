@@ -136,17 +136,8 @@ class Policy:
     ) -> Entry:  # fmt: skip
         """Check what is offered."""
         topics = self.topics
-        if topic is None:
-            if len(topics) != 1:
-                msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
-                raise UsageError(msg)
-            (topic,) = topics
-        elif not isinstance(topic, str) or topic not in topics:
-            msg = (
-                f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
-                "subscribe to it with topics=, or do not offer it"
-            )
-            raise UsageError(msg)
+        if not isinstance(topic, str) or topic not in topics:
+            topic = self._only_topic(topic)
         key = f"{topic}/{check_id(name)}"
         if causes is None and self.causes is not None:
             causes = self.causes(body)
@@ -163,6 +154,20 @@ class Policy:
         entry.is_old = self.remember is not None and sent < now - self.remember
         entry.is_shadow = self.is_shadow
         return entry
+
+    def _only_topic(self, topic: object) -> str:
+        """Return the topic of a message that names none; refuse one that is not subscribed to."""
+        topics = self.topics
+        if topic is not None:
+            msg = (
+                f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
+                "subscribe to it with topics=, or do not offer it"
+            )
+            raise UsageError(msg)
+        if len(topics) != 1:
+            msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
+            raise UsageError(msg)
+        return min(topics)
 
     def upkeep(self, now: float) -> Upkeep:
         """Return what is to be done at a time."""
@@ -307,7 +312,7 @@ class Message:
             msg = f"{self.key} was handled already; a message has one with block"
             raise UsageError(msg)
         if self.is_closed:
-            taken = self._desk.store.begin(set(), self.key)
+            taken = self._desk.store.begin((), self.key)
             if taken is None:
                 msg = f"{self.key} was left, and is not ready for you any more; take the next"
                 raise UsageError(msg)
@@ -651,7 +656,7 @@ class Inbox(Opened):
 
     def _hand_over(self) -> Iterator[Message]:
         desk, mine, begin = self._desk, self._mine, self._desk.store.begin
-        left: set[str] = set()
+        left: frozenset[str] = frozenset()
         while (taken := begin(left)) is not None:
             message = mine.last = Message(desk, taken)
             try:
@@ -660,7 +665,7 @@ class Inbox(Opened):
                 if not message.is_closed:
                     message.leave()
             if not message.is_done:
-                left.add(message.key)
+                left |= {message.key}
 
     def _leave_last(self, name: str = "") -> None:
         """Give back what this thread took and did not handle."""

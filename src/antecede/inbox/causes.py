@@ -141,7 +141,9 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
             f"a message names more than {most:,} causes; name the latest ones, or raise causes_max"
         )
         raise UsageError(msg)
-    return tuple(dict.fromkeys([_cause(cause, topic) for cause in causes])) if causes else ()
+    if len(causes) == 1:
+        return (_cause(causes[0], topic),)
+    return tuple(dict.fromkeys(_cause(cause, topic) for cause in causes)) if causes else ()
 
 
 def _cause(cause: object, topic: str) -> str:
@@ -339,8 +341,10 @@ class Causes:
         if key in self.entries or key in past:
             return False
         self.entries[key] = entry
-        if entry.needs:
-            entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
+        for need in entry.needs:
+            if need not in past or need in self.early:
+                entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
+                break
         if self.missed and key in self.missed:
             entry.late = True
         if not entry.lacks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from antecede.inbox.causes import STATES, Causes, Entry
@@ -46,7 +46,7 @@ class MemoryStore:
         with self._lock:
             return STATES[entry.state] if self._causes.add(entry) else "duplicate"
 
-    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
+    def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""
         if not self._causes.ready:
             return None
