@@ -9,7 +9,7 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -39,7 +39,7 @@ class Wire:
         """Return ``message.control``, which all copies share."""
         return b""
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         """Read the control of a message whose other parts are known, and the place behind it."""
         return None, at
 
@@ -47,7 +47,7 @@ class Wire:
         """Return ``packet.own``."""
         return b""
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         """Read what one copy says besides, and the place behind it."""
         return None, at
 

@@ -47,7 +47,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.arguments import as_flag
@@ -73,15 +73,15 @@ class AcknowledgedWire(LogWire):
 
     def put(self, message: Message) -> bytes:
         if message.seq:
-            mark = cast("Data", message.control)[2]
+            mark = message.control[2]
             return varint(message.seq - 1 - mark) + super().put(message)
-        seq, mark, corrections = cast("Answer", message.control)
+        seq, mark, corrections = message.control
         numbers = [seq, mark]
         if seq:
             numbers += [len(corrections), *[part for pair in corrections for part in pair]]
         return b"".join(map(varint, numbers))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         seq, at = read_count(data, at)
         if message.seq:
             if seq >= message.seq:
@@ -104,14 +104,14 @@ class AcknowledgedWire(LogWire):
     def put_own(self, packet: Packet) -> bytes:
         return super().put_own(packet) if packet.content.seq else b""
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         return super().get_own(data, at, packet) if packet.content.seq else (None, at)
 
     def spell(self, packet: Packet) -> object:
         """Return (w, sorted entries), (number delivered, w, corrections), or (w,)."""
         if packet.content.seq:
-            return cast("Data", packet.content.control)[2], super().spell(packet)
-        seq, mark, corrections = cast("Answer", packet.content.control)
+            return packet.content.control[2], super().spell(packet)
+        seq, mark, corrections = packet.content.control
         names = [(self.view.members[sender], level) for sender, level in corrections]
         return (seq, mark, tuple(sorted(names))) if seq else (mark,)
 
@@ -120,7 +120,7 @@ class AcknowledgedWire(LogWire):
         if packet.content.seq:
             entries, dests, size = super().measure(packet)
             return ControlSize(entries, dests, size + CLOCK_BYTES)
-        seq, _, corrections = cast("Answer", packet.content.control)
+        seq, _, corrections = packet.content.control
         pairs = len(corrections)
         return ControlSize(pairs, 0, CLOCK_BYTES * (2 if seq else 1) + PAIR_BYTES * pairs)
 
@@ -182,7 +182,7 @@ class Acknowledged(Logged):
     def check(self, packet: Packet) -> str:
         if packet.content.seq:
             return super().check(packet)
-        seq, _, corrections = cast("Answer", packet.content.control)
+        seq, _, corrections = packet.content.control
         if any(sender == self.me for sender, _ in corrections):
             return "corrects what its receiver knows best"
         last = self._last[packet.source_no]
@@ -192,13 +192,13 @@ class Acknowledged(Logged):
         """RCV(2) to RCV(5), and the acknowledgement; or take one."""
         message, source = packet.content, packet.source_no
         if not message.seq:
-            seq, mark, corrections = cast("Answer", message.control)
+            seq, mark, corrections = message.control
             for sender, level in ((source, mark), *corrections):
                 self._learn(sender, level)
             if seq:
                 self._drop_acknowledged(source, seq)
             return ()
-        tops, log, mark = cast("Data", message.control)
+        tops, log, mark = message.control
         corrections = self._corrections(packet, tops, log)
         self._learn(source, mark)
         self.reached[source] = key = message.seq << self.shift | source
