@@ -63,24 +63,26 @@ def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> 
 
 def take(log: Log, dests: int) -> dict[int, list[int]]:
     """Drop destinations from every entry; return the entries that named each."""
-    needs: dict[int, list[int]] = {}
     keys = [key for key, mask in log.items() if mask & dests]
-    if keys and not dests & dests - 1:
-        needs[dests.bit_length() - 1] = keys
+    needs: dict[int, list[int]] = {}
+    if not dests & dests - 1:
+        if keys:
+            needs[dests.bit_length() - 1] = keys
+    else:
+        for key in keys:
+            hit = log[key] & dests
+            while hit:
+                dest = hit.bit_length() - 1
+                hit ^= 1 << dest
+                if dest in needs:
+                    needs[dest].append(key)
+                else:
+                    needs[dest] = [key]
     for key in keys:
-        mask = log[key]
-        if rest := mask & ~dests:
+        if rest := log[key] & ~dests:
             log[key] = rest
         else:
             del log[key]
-        hit = mask & dests if dests & dests - 1 else 0
-        while hit:
-            dest = hit.bit_length() - 1
-            hit ^= 1 << dest
-            if dest in needs:
-                needs[dest].append(key)
-            else:
-                needs[dest] = [key]
     return needs
 
 
@@ -129,15 +131,6 @@ def loaded(rules: Rules, state: Fields) -> Control:
     if tops[rules.me] >> view.shift > rules.made:
         raise state.wrong("tops", tops, f"at most {rules.made} messages of its own")
     return tops, load_log(state, "log", view, tops)
-
-
-def load_open(rules: Rules, state: Fields, name: str, least: int) -> list[list[int]]:
-    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
-    rows = state.rows(name, rules.view.n)
-    for row in rows:
-        if sorted(row) != row or (row and not least <= row[0] <= row[-1] <= rules.made):
-            raise state.wrong(name, row, f"ascending numbers from {least}")
-    return rows
 
 
 def saved(log: Log) -> list[list[object]]:
@@ -251,22 +244,32 @@ class LogWire(Wire):
         length, at = data[at], at + 1
         if length > 0x7F:
             length, at = read_varint(data, at - 1)
-        how = form >> 4
+        how, high, place = form >> 4, ~low, -1
+        named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
+        log: Log = {}
         if how == PAIRS:
             log, at = self._get_pairs(data, at, length, tops)
             is_right = not form & 12
+            is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
+        elif how == Sets.SINGLES:
+            gaps, at = get_column(data, at, length, form >> 2 & 3)
+            numbers, at = self.sets.get_numbers(data, at, length)
+            bits = self.sets.bits
+            for gap, number in zip(gaps, numbers):
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = bits[number]
+            is_right = length > FEW
+            is_named = any(map(numbers.__contains__, self.view.list(named)))
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
-            log, place, high = {}, -1, ~low
             for gap, mask in zip(gaps, masks):
                 place += gap + 1
                 log[tops[place & low] - (place & high)] = mask
-            is_right = how != Sets.SINGLES or length > FEW
+            is_right, is_named = True, reduce(or_, masks) & named > 0
         if not is_right:
             raise PeerError(_OTHER_FORM)
-        named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
-        if min(log) <= low or reduce(or_, log.values()) & named:
+        if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
         return (tops, log), at
 

@@ -349,7 +349,8 @@ class Sets:
         self._large = n // (bits + 1) + 1
         """Sets with more members are written as bits."""
         self._cost = bits + 1
-        self._bit_of = [1 << number for number in range(n)].__getitem__
+        self.bits = [1 << number for number in range(n)]
+        """By member, the set of it alone."""
         self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
         self._sets: dict[bytes | tuple[int, ...], int] = {}
 
@@ -380,15 +381,15 @@ class Sets:
         """Read so many sets, and return the place behind them."""
         n = self.view.n
         if form == self.SINGLES:
-            numbers, at = self._get_numbers(data, at, count)
+            numbers, at = self.get_numbers(data, at, count)
             try:
-                return list(map(self._bit_of, numbers)), at
+                return [self.bits[number] for number in numbers], at
             except IndexError:
                 raise PeerError(_STRANGER) from None
         if form == self.LISTS:
             extra, at = read_varint(data, at)
             length = count + extra
-            codes, at = self._get_numbers(data, at, length)
+            codes, at = self.get_numbers(data, at, length)
             large = codes.count(n)
             text, at = _get_digits(data, at, length + large * n, 1)
             masks = self._sets_of(codes, text, length)
@@ -464,7 +465,8 @@ class Sets:
             return b"".join([number.to_bytes(2, "big") for number in numbers])
         return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
 
-    def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+    def get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+        """Read so many numbers of members, or others, and return the place behind them."""
         if not self._is_wide:
             return get_lane(data, at, count, 8 if count <= FEW else self._width)
         end = at + 2 * count

@@ -306,6 +306,18 @@ def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Messa
     return Message(rules.view, rules.me, seq, dests, saved[2], None)
 
 
+def load_open(
+    rules: Rules, state: Fields, name: str, least: int, *, has_repeats: bool = False
+) -> list[list[int]]:
+    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
+    rows = state.rows(name, rules.view.n)
+    for row in rows:
+        ascending = sorted(row if has_repeats else set(row))
+        if ascending != row or (row and not least <= row[0] <= row[-1] <= rules.made):
+            raise state.wrong(name, row, f"ascending numbers from {least}")
+    return rows
+
+
 def knows_too_much(made: int) -> str:
     """Return what is wrong with a packet that knows of more sends of this process than it made."""
     return (

@@ -47,17 +47,17 @@ References
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint import logs
 from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, State, knows_too_much
+from antecede.endpoint.rules import Own, State, knows_too_much, load_open
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -86,8 +86,8 @@ class AcknowledgedWire(LogWire):
         if message.seq:
             if seq >= message.seq:
                 raise PeerError("has a number below 0")
-            control, at = super().get(data, at, message)
-            return (*cast("Control", control), message.seq - 1 - seq), at
+            (tops, log), at = super().get(data, at, message)
+            return (tops, log, message.seq - 1 - seq), at
         mark, at = read_count(data, at)
         length, at = read_varint(data, at) if seq else (0, at)
         corrections: Pairs = []
@@ -294,8 +294,8 @@ class Acknowledged(Logged):
         if self._mark() > self.made:
             raise state.wrong("stable", self._stable, f"at most {self.made} messages of its own")
         self._last = state.numbers("last", n, most=self.made)
-        self._open = logs.load_open(self, state, "open", self._mark() + 1)
-        self._owed = logs.load_open(self, state, "owed", self._mark() + 1)
+        self._open = load_open(self, state, "open", self._mark() + 1)
+        self._owed = load_open(self, state, "owed", self._mark() + 1)
 
 
 register(Acknowledged)

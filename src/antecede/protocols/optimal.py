@@ -61,6 +61,7 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
 from antecede.endpoint.messages import (
     COUNT_MAX,
+    FREE,
     PAIR_BYTES,
     ControlSize,
     Message,
@@ -189,13 +190,21 @@ class Optimal(Rules):
         """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
         return packet.own or NOBODY
 
+    def blocker(self, packet: Packet) -> int:
+        if packet.own:
+            reached, low = self.reached, self.low
+            for key in packet.own:
+                if key > reached[key & low]:
+                    return key
+        return FREE
+
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2), and a note for RCV(3) to RCV(5)."""
-        message = packet.content
+        message, heard = packet.content, self._heard
         sender = message.sender
         self.reached[sender] = key = message.seq << self.shift | sender
-        self._heard.append((key, message.dests, message.control))
-        if len(self._heard) > HEARD_MAX:
+        heard.append((key, message.dests, message.control))
+        if len(heard) > HEARD_MAX:
             self._merge()
         return self.places[sender]
 
@@ -273,6 +282,7 @@ class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once."""
 
     HEARS: ClassVar = True
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -386,6 +396,7 @@ class Differential(Optimal):
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

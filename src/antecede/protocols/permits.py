@@ -43,7 +43,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from antecede.endpoint import logs
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
@@ -56,6 +55,7 @@ from antecede.endpoint.rules import (
     Wire,
     knows_too_much,
     load_message,
+    load_open,
     saved_message,
 )
 from antecede.endpoint.view import View
@@ -289,8 +289,8 @@ class Permits(Rules):
         self._mark = state.number("mark", 0, self.made)
         self._places = state.numbers("places", n, most=self.made)
         self._last = state.numbers("last", n, most=self.made)
-        self._open = logs.load_open(self, state, "open", self._mark + 1)
-        self._owed = logs.load_open(self, state, "owed", self._mark + 1)
+        self._open = load_open(self, state, "open", self._mark + 1)
+        self._owed = load_open(self, state, "owed", self._mark + 1, has_repeats=True)
 
 
 def _level(message: Message) -> int:

@@ -98,8 +98,8 @@ class PhasesWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         if not packet.content.seq:
-            is_promise, stamp, _ = packet.content.control
-            return ("promise" if is_promise else "ask"), stamp
+            is_promise, stamp, last = packet.content.control
+            return ("promise" if is_promise else "ask"), stamp, last
         stamp, stamps = packet.content.control
         return stamp, tuple(stamps)
 
