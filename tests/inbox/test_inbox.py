@@ -493,20 +493,19 @@ def test_threads_share_an_inbox(make: Make) -> None:
 
 
 def test_offering_inside_a_handler(make: Make) -> None:
-    inbox, refused = make(), False
+    inbox, refused = make(), ""
     for message in inbox.offer("1", topic="a"):
         with message:
             if message.id == "1":
                 try:
                     inbox.offer("2", topic="a")
                 except UsageError as error:
-                    assert "SQLite has one writer" in str(error)
-                    refused = True
-    assert inbox.report().done == (1 if refused else 2)
+                    refused = str(error)
+    assert inbox.report().done == (1 if "SQLite has one writer" in refused else 2)
 
 
 def test_a_relay_inside_a_handler_publishes_nothing_or_all(make: Make) -> None:
-    inbox = make()
+    inbox, refused = make(), ""
     went: list[str] = []
     for message in inbox.offer("1", topic="a"):
         with message as transaction:
@@ -517,8 +516,8 @@ def test_a_relay_inside_a_handler_publishes_nothing_or_all(make: Make) -> None:
             try:
                 inbox.relay(lambda out: went.append(out.id))
             except UsageError as error:
-                assert "SQLite has one writer" in str(error)
-                assert went == []
+                refused = str(error)
+    assert went == ([] if "SQLite has one writer" in refused else ["first"])
     inbox.relay(lambda out: went.append(out.id))  # the refused one has let go of the outbox
     assert went == ["first"]
 
