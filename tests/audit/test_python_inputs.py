@@ -1,4 +1,4 @@
-"""Everything that ``antecede.pipeline.audit`` takes from Python, in one table; and what it shows."""
+"""All that ``antecede.pipeline.audit`` takes from Python, in one table; and what it shows."""
 
 from __future__ import annotations
 

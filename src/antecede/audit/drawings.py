@@ -66,7 +66,7 @@ class Drawing:
 
 
 def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
-    """Draw a log's beginning, its clocks or its times; None if an audit has to tell what to draw."""
+    """Draw a log's beginning, clocks or times; None if an audit has to tell what to draw."""
     if log.undecidable is not None and CLOCK in log.events.column_names:
         return _by_clocks(log.events, message)
     if not format_named(log.form).has_deliveries:

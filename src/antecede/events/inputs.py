@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -98,14 +99,18 @@ def _records(rows: Iterable[Any], fields: Mapping[str, str]) -> list[tuple[int, 
         if not isinstance(record, Mapping):
             found.append((number, shown(row), f"it is {shown(row)}; expected a row as a dict"))
             continue
-        # Missing values of pandas and NumPy are numbers that differ from themselves.
-        record = {k: None if isinstance(v, float) and v != v else v for k, v in record.items()}  # noqa: PLR0124
+        record = {key: None if _is_missing(value) else value for key, value in record.items()}
         parts = kinds_read(picked(record, fields))
         found.append((number, str(row), {**record, **parts}))
     events = [record for *_, record in found if isinstance(record, dict)]
     if not any("seq" in event for event in events):
         _number(events)
     return found
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value is what pandas and NumPy have for none."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _number(events: list[dict[str, Any]]) -> None:

@@ -291,8 +291,8 @@ def require_options(source: Source, forms: Sequence[str]) -> None:
         if getattr(source, option) and option not in used:
             users = [name for name in FORMATS if option in format_named(name).options]
             msg = (
-                f"--{option.removesuffix('s')} has no effect on the format {' and '.join(forms)}; leave it out, or "
-                f"give --format {' or '.join(users)}"
+                f"--{option.removesuffix('s')} has no effect on the format "
+                f"{' and '.join(forms)}; leave it out, or give --format {' or '.join(users)}"
             )
             raise UsageError(msg)
 
