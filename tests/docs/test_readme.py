@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text()
 
 def program(word: str) -> str:
     """Return the program that contains a word."""
-    found = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    found: list[str] = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     return next(code for code in found if word in code)
 
 
