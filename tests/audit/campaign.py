@@ -62,7 +62,7 @@ def told(found: Audit) -> dict[str, Any]:
     """Return what engines must agree on."""
     return {
         "verdict": found.verdict,
-        **{name: list(rows) for name, rows in found.rows.items()},
+        **{name: list(rows) for name, rows in found.records.items()},
         **{name: found.summary[name] for name in ALIKE},
     }
 

@@ -39,14 +39,14 @@ def test_the_plain_engine_equals_the_oracle(shape: Shape) -> None:
         clocks = [getattr(event, "clock", None) for event in log]
         found = audit_events(log, [None if c is None else dict(c) for c in clocks])
         truth = Truth()
-        for row in found.rows["violations"]:
+        for row in found.records["violations"]:
             place = row["process"], row["message"]
             late = row["overtaker"], row["seq"], row["overtaker_seq"], row["lateness"]
             truth.violations[place] = late
             truth.chain_lengths[place] = len(row["chain"])
-        for row in found.rows["missing"]:
+        for row in found.records["missing"]:
             effect = row["overtaker"], row["overtaker_seq"]
             truth.missing[row["process"], row["message"]] = effect
         names = ("kind", "process", "seq", "message")
-        truth.findings = {tuple(row[name] for name in names) for row in found.rows["findings"]}
+        truth.findings = {tuple(row[name] for name in names) for row in found.records["findings"]}
         assert truth == oracle(log), f"seed={seed}"

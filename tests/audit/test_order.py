@@ -263,9 +263,9 @@ def test_a_reply_under_the_id_of_its_request_is_a_message(engine: str) -> None:
     asked = {"a": "+r>b -r +z>d", "b": "+y>d -r +r>a", "d": "-z -y"}
     found = audit(tell(asked), engine=engine)
     assert (found.verdict, kinds(found)) == ("broken", set())
-    assert found.rows["violations"][0]["chain"] == ["y", "r", "z"]
+    assert found.records["violations"][0]["chain"] == ["y", "r", "z"]
     late = {"a": "+r>b -x -r", "b": "-r +r>a +x>a"}
-    (row,) = audit(tell(late), engine=engine).rows["violations"]
+    (row,) = audit(tell(late), engine=engine).records["violations"]
     assert (row["process"], row["message"], row["sender"]) == ("a", "r", "b")
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import antecede.pipeline
+from antecede.audit.api import audit_table
+from antecede.audit.verdicts import Asked
 from antecede.events import Event
 from antecede.events.sources import table_of
 
@@ -18,9 +19,8 @@ REASON = "This log shows no deliveries of its own."
 
 
 def audit(*log: Event, undecidable: str | None = None, complete: bool | None = False) -> Audit:
-    found = antecede.pipeline.audit(
-        table_of(log), engine="plain", undecidable=undecidable, complete_until_end=complete
-    )
+    asked = Asked(undecidable=undecidable, complete_until_end=complete)
+    found = audit_table(table_of(log), asked, engine="plain")
     assert found.summary["verdict"] == found.verdict
     assert found.summary["reason"] == found.reason
     ordered = {"ordered": True, "broken": False, "undecidable": None}

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from antecede.audit import tables as results
 from antecede.audit.arrangements import arrange, arrange_shuffled
+from antecede.audit.drawings import Drawing, draw_unaudited
 from antecede.audit.found import (
     TOO_LARGE,
     UNADDRESSED,
@@ -26,6 +27,7 @@ from antecede.audit.found import (
     where_hidden,
 )
 from antecede.audit.local_windows import LocalWindows
+from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.rows import cycles, finding_rows, summarise
 from antecede.audit.ties import is_certain, tied_events
@@ -46,16 +48,18 @@ from antecede.audit.windows.rounds import (
     add_chains,
     check,
 )
-from antecede.errors import UsageError, shown
+from antecede.errors import UsageError
+from antecede.events.formats import format_named
+from antecede.events.inputs import log_of
 from antecede.events.rule import Event, Rejected
-from antecede.events.sources import refuse_empty, sorted_out
+from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
-from antecede.spark.frames import plain_frame, rejected_rows
+from antecede.spark.frames import plain_frame, rejected_rows, renamed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Audit", "audit", "audit_frame", "audit_table"]
+__all__ = ["Audit", "audit", "audit_frame", "audit_log", "audit_table", "draw"]
 
 ENGINES = ("spark", "local", "plain")
 #: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
@@ -69,47 +73,55 @@ _TIED_MAX = 3_000_000
 
 
 def audit(
-    events: DataFrame | pa.Table,
+    events: object,
     *,
+    columns: Mapping[str, str] | None = None,
     windows: int | None = None,
-    engine: str = "spark",
+    engine: str | None = None,
     explain: Sequence[str] = (),
     undecidable: str | None = None,
     assume_complete: bool = False,
-    complete_until_end: bool | None = False,
+    complete_until_end: bool | None = None,
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
-    ``events`` has the columns of an event log: ``process, seq, kind, message`` and, if known,
-    ``dests``, ``clock`` (a map: the event follows that many events of each process) and ``time``
-    (a hint only). ``windows`` is how many windows to cut the log into; by default a few per core. A
-    frame that is nothing but Parquet files in the order of time, without clocks, is read by the
-    tasks themselves, which is faster. The worst violations get their shortest chain, and so do
-    those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
-    log show nothing about order, where its reader knows that. A log that lacks sends or deliveries
-    which could hide a violation is undecidable. If the log of each process is complete up to its
-    last event, give ``complete_until_end=True``, or None if that holds for logs whose numbers have
-    no gaps. With ``assume_complete``, events that the log lacks count as events that did not
-    happen.
+    ``events`` is a frame of Spark, pandas, Polars, Arrow or DuckDB (or anything else with
+    ``__arrow_c_stream__``), rows as mappings, the path of a log in any format that ``antecede
+    audit`` reads, or a list of paths. It has the columns of an event log: ``process, seq, kind,
+    message`` and, if known, ``dests``, ``clock`` (a map: the event follows that many events of each
+    process) and ``time`` (a hint only). ``columns`` says which other names they have, such as
+    ``{"message": "order_id"}``; kinds may then be words such as ``sent`` and ``received``. Without
+    ``seq``, the events of a process are in the order of their times, or else of the rows (a Spark
+    frame needs it).
+
+    The ``engine`` is ``spark`` for a Spark frame. For the rest it is ``plain``, plain Python, or
+    ``local``, which compiles the same check first, if the log is large. ``windows`` is how many
+    windows Spark cuts the log into; by default a few per core. A frame that is nothing but Parquet
+    files in the order of time, without clocks, is read by the tasks themselves, which is faster.
+    The worst violations get their shortest chain, and so do those of the messages in ``explain``.
+
+    ``undecidable`` says why the deliveries of this log show nothing about order, where its reader
+    knows that. A log that lacks sends or deliveries which could hide a violation is undecidable. If
+    the log of each process is complete up to its last event, give ``complete_until_end=True``. By
+    default that holds for event logs in JSON lines and CSV whose numbers have no gaps. With
+    ``assume_complete``, events that the log lacks count as events that did not happen.
     """
-    if engine not in ENGINES:
+    given: Any = events
+    is_frame = hasattr(given, "sparkSession")
+    if engine is not None and engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
     if windows is not None:
         require_windows(windows)
     asked = Asked(explain, undecidable, assume_complete, complete_until_end)
-    if isinstance(events, pa.Table):
-        if engine == "spark":
-            msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
-            raise UsageError(msg)
-        return audit_table(events, asked, engine=engine)
-    if not hasattr(events, "sparkSession"):
-        msg = (
-            f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
-            "(antecede.events.sources reads files into one)"
-        )
+    if is_frame:
+        frame = renamed_frame(given, columns or {})
+        asked = replace(asked, complete_until_end=bool(complete_until_end))
+        return audit_frame(frame, asked, engine=engine or "spark", windows=windows)
+    if engine == "spark":
+        msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
         raise UsageError(msg)
-    return audit_frame(events, asked, engine=engine, windows=windows)
+    return audit_log(log_of(events, columns), asked, engine=engine or "")
 
 
 def audit_frame(
@@ -125,7 +137,35 @@ def audit_frame(
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
-    return replace(found, frame=events.sparkSession.createDataFrame)
+    return replace(found, frame=events.sparkSession.createDataFrame, rows=FrameRows(events))
+
+
+def draw(log: Log, message: str | None) -> Drawing:
+    """Draw a log around a message, or its beginning, its clocks or its times."""
+    drawn = draw_unaudited(log, message)
+    if drawn is None:
+        drawn = audit_log(log, Asked([message or ""], assume_complete=True)).draw(message)
+    return drawn
+
+
+def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
+    """Check a log that was read, in this process."""
+    return audit_table(log.events, asked_of(log, asked), engine=engine)
+
+
+def asked_of(log: Log, asked: Asked | None) -> Asked:
+    """Return what is asked of a log, with what its reader knows of it."""
+    asked = asked or Asked(complete_until_end=None)
+    complete = asked.complete_until_end
+    if complete is None and not (log.form and format_named(log.form).is_numbered):
+        complete = False
+    return replace(
+        asked,
+        undecidable=asked.undecidable or why_unauditable(log),
+        complete_until_end=complete,
+        rejected=rejected_in(log.rejected),
+        left_out=log.bad,
+    )
 
 
 def require_windows(windows: int) -> None:
@@ -147,14 +187,15 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
     asked = replace(asked, rejected=[*asked.rejected, *rejected_in(found.rejected)])
     is_small = len(log) <= PLAIN_MAX and len(log) * len(names) <= PLAIN_NUMBERS_MAX
     if engine == "plain" or (not engine and is_small):
-        return audit_events(*events_of(log), asked, found.bad + asked.left_out)
+        plain = audit_events(*events_of(log), asked, found.bad + asked.left_out)
+        return replace(plain, rows=TableRows(log))
 
     def arranged(salt: int) -> LocalWindows:
         events, ahead = with_clocks(log, to_events(log, names, salt), names)
         bad = found.bad + asked.left_out
         return LocalWindows(events, names, lookup, rejected=bad, ahead=ahead)
 
-    return _checked(arranged, asked)
+    return replace(_checked(arranged, asked), rows=TableRows(log))
 
 
 def rejected_in(table: pa.Table) -> list[Rejected]:

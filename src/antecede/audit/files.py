@@ -18,15 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from antecede.audit.api import audit_frame, audit_table, rejected_in
-from antecede.audit.drawings import illustrate
+from antecede.audit.api import asked_of, audit_frame, audit_log
+from antecede.audit.drawings import DRAWN, illustrate
 from antecede.audit.found import SECONDS, Audit
 from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
 from antecede.audit.rows import percentiles
 from antecede.audit.verdicts import Asked
 from antecede.errors import UsageError
 from antecede.events import arrow_schemas
-from antecede.events.formats import format_named
 from antecede.events.sources import (
     Log,
     Source,
@@ -36,7 +35,6 @@ from antecede.events.sources import (
     read_logs,
     require_mostly_valid,
     titled,
-    why_unauditable,
 )
 from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
 from antecede.runs import RunFolder
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 
 def in_seconds(found: Audit, rows: Rows) -> Audit:
     """Return an audit that also tells lateness in seconds, if the log has times to tell it."""
-    late = found.rows["violations"]
+    late = found.records["violations"]
     places = sorted(
         {(row["process"], row[seq]) for row in late for seq in ("seq", "overtaker_seq")}
     )
@@ -69,7 +67,7 @@ def in_seconds(found: Audit, rows: Rows) -> Audit:
         return found
     told = [{**row, SECONDS: value} for row, value in zip(late, seconds, strict=True)]
     summary = {**found.summary, SECONDS: percentiles(known)}
-    return replace(found, rows={**found.rows, "violations": told}, summary=summary)
+    return replace(found, records={**found.records, "violations": told}, summary=summary)
 
 
 def _between(then: float | None, now: float | None) -> float | None:
@@ -95,7 +93,7 @@ def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
 
 def counted(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
     """Return the rows of a table, violations or missing, that no pattern ignores."""
-    rows = found.rows[name]
+    rows = found.records[name]
     return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
 
 
@@ -110,8 +108,8 @@ def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dic
     return {"ignored": ignored, "counted": count, "allowed": allowed}
 
 
-#: How many violations the page draws, and how many invalid rows the summary quotes.
-DRAWN, REJECTED_QUOTED = 12, 3
+#: How many invalid rows the summary quotes.
+REJECTED_QUOTED = 3
 #: Verdicts, the worst first: one broken execution is bad news whatever the others tell.
 WORST_FIRST = ("broken", "undecidable", "ordered")
 _SUMMED = (
@@ -141,26 +139,11 @@ def audit_here(
     """Audit a log in this process: each of its executions, by label, or the one named."""
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        audited = audit_table(log.events, asked_of(log, asked), engine=engine)
+        audited = audit_log(log, asked, engine=engine)
         name = titled(sources, label)
         rows = TableRows(log.events)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
     return found
-
-
-def asked_of(log: Log, asked: Asked | None) -> Asked:
-    """Return what is asked of a log, with what its reader knows of it."""
-    asked = asked or Asked(complete_until_end=None)
-    complete = asked.complete_until_end
-    if complete is None and not format_named(log.form).is_numbered:
-        complete = False
-    return replace(
-        asked,
-        undecidable=why_unauditable(log),
-        complete_until_end=complete,
-        rejected=rejected_in(log.rejected),
-        left_out=log.bad,
-    )
 
 
 def audit_on(
@@ -246,7 +229,7 @@ def _write(
     csv.write_csv(tables["missing"], folder.stage / place / "missing.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
     worst = first["violations"][:DRAWN]
-    drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])
+    drawn = illustrate(audited.rows, worst, result)
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
     page = audit_page(result, first, drawn, log=audited.name, facts=facts)
     folder.write_text(f"{place}/index.html", page)

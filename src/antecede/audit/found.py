@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antecede.audit.doubt import find_doubt
@@ -23,20 +25,29 @@ from antecede.audit.verdicts import (
     trust_in,
 )
 from antecede.errors import UsageError
+from antecede.events.lines import ours
 from antecede.events.rule import Event
 from antecede.events.tables import LOCAL, SEND
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from antecede.audit.drawings import Drawing
+    from antecede.audit.neighbourhood import Rows
+
 Table = list[dict[str, Any]]
+#: How many violations a notebook shows.
+CARD_ROWS = 5
 #: The column that is added to the violations, last, where the log has times.
 SECONDS = "lateness_seconds"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
-    """What an audit found."""
+    """What an audit found; the frames are Spark's where the events were, else Arrow tables.
+
+    A notebook shows it as the verdict with the worst violations, the first of them drawn.
+    """
 
     verdict: Verdict
     """``ordered``, ``broken`` or ``undecidable``."""
@@ -44,21 +55,29 @@ class Audit:
     """Why, in one sentence."""
     summary: dict[str, Any]
     """The counts, as in ``summary.json``."""
-    rows: Mapping[str, Table]
+    records: Mapping[str, Table]
     """The rows of the tables ``violations``, ``missing`` and ``findings``."""
-    frame: Callable[[pa.Table], Any] | None = field(default=None, repr=False)
+    frame: Callable[[pa.Table], Any] | None = None
     """What makes a frame of a table, where the events were in frames."""
+    rows: Rows | None = None
+    """The log itself, to draw parts of it."""
+
+    def __repr__(self) -> str:
+        return f"<Audit: {self.verdict}. {self.reason}>"
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """The three tables as Arrow."""
         from antecede.audit.tables import tables_of
 
-        return tables_of(self.rows)
+        return tables_of(self.records)
 
     @cached_property
     def violations(self) -> Any:  # noqa: ANN401  (a frame of Spark, or an Arrow table)
-        """The messages that a process delivered after an effect of them."""
+        """The messages that a process delivered after an effect of them.
+
+        ``to_pandas()`` (in Spark ``toPandas()``) makes a data frame of it.
+        """
         return self._framed("violations")
 
     @cached_property
@@ -77,11 +96,38 @@ class Audit:
 
     def explain(self, process: str, message: str) -> str:
         """Return the sentence that says why ``message`` was late at ``process``."""
-        for row in self.rows["violations"]:
+        for row in self.records["violations"]:
             if row["process"] == process and row["message"] == message:
                 return sentence(row, beyond_messages=self.summary["beyond_messages"])
         msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
         raise UsageError(msg)
+
+    def draw(self, message: str | None = None) -> Drawing:
+        """Draw what happened around a message, or the worst violations; notebooks show it."""
+        from antecede.audit.drawings import around, worst
+
+        assert self.rows is not None
+        if message is not None:
+            return around(self.rows, self.records, self.summary, message)
+        return worst(self.rows, self.records, self.summary)
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Write a page, one HTML file: the verdict, diagrams and tables; return its path."""
+        from antecede.report.audit_page import ROWS_MAX, audit_page
+
+        first = {name: found[:ROWS_MAX] for name, found in self.records.items()}
+        page = audit_page(self.summary, first, self.draw().illustrations, log="the log", facts={})
+        with ours("write the page", path):
+            Path(path).write_text(page, encoding="utf-8")
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        from antecede.audit.drawings import illustrate
+        from antecede.report.audit_page import card
+
+        late = self.records["violations"][:CARD_ROWS]
+        drawn = illustrate(self.rows, late[:1], self.summary) if self.rows else []
+        return card(self.summary, late, drawn)
 
 
 def found_as(

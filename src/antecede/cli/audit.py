@@ -16,6 +16,7 @@ from antecede.cli.options import (
     Delimiter,
     DeliverPattern,
     Execution,
+    Field,
     Form,
     Local,
     Logs,
@@ -82,6 +83,7 @@ def audit(
     delimiter: Delimiter = None,
     execution: Execution = None,
     alias: Alias = None,
+    field: Field = None,
     strict: Strict = False,
     local: Local = False,
     windows: Windows = None,
@@ -110,7 +112,9 @@ def audit(
     from antecede.runs import RunFolder
     from antecede.spark.session import session
 
-    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
+    sources = sources_of(
+        logs, form, (pattern, send, deliver, delimiter), alias, field, strict=strict
+    )
     ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)
@@ -169,7 +173,7 @@ def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
 
 def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
     """Return the rows of the violations table, with their execution if there are several."""
-    rows = {label: one.audit.rows["violations"] for label, one in audited.items()}
+    rows = {label: one.audit.records["violations"] for label, one in audited.items()}
     if len(rows) == 1:
         return next(iter(rows.values()))
     return [{"execution": label, **row} for label, found in rows.items() for row in found]
