@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.audit.neighbourhood import Rows, TableRows, neighbourhoods
-from antecede.audit.sentences import sentence
+from antecede.audit.around import DRAWN, Rows, illustrate, neighbourhoods
+from antecede.audit.neighbourhood import TableRows
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log
@@ -47,8 +46,8 @@ def timeline(events: pa.Table, around: str | None = None) -> tuple[str, Diagram]
     return text, replace(drawn, times=times)
 
 
-#: How many events are drawn if no message is named, and how many violations.
-SHOWN, DRAWN = 120, 12
+#: How many events are drawn if no message is named.
+SHOWN = 120
 
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -73,21 +72,6 @@ def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
         text, diagram = timeline(log.events, message)
         return Drawing(text, [Illustration(diagram.title, text, diagram)])
     return _beginning(TableRows(log.events)) if message is None else None
-
-
-def illustrate(
-    rows: Rows,
-    violations: Sequence[Mapping[str, Any]],
-    summary: Mapping[str, Any] = MappingProxyType({}),
-) -> list[Illustration]:
-    """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
-    found = []
-    for near in neighbourhoods(rows, violations):
-        title = f"{near.row['message']} came late to {near.row['process']}"
-        diagram = diagram_of(title, near.events, near.row, near.places)
-        text = sentence(near.row, beyond_messages=summary.get("beyond_messages", False))
-        found.append(Illustration(title, text, diagram))
-    return found
 
 
 def worst(rows: Rows, tables: Tables, summary: Mapping[str, Any]) -> Drawing:

@@ -1,30 +1,16 @@
-"""Audit log files, and write a run's folder: tables, page and summary.
-
-To what the audit found it adds how late messages came in seconds, where the log has times, and
-which violations count against the limit of the call.
-"""
+"""Audit log files, in this process or on Spark."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
+from typing import TYPE_CHECKING
 
 from antecede.audit.api import asked_of, audit_frame, audit_log
-from antecede.audit.drawings import DRAWN, illustrate
-from antecede.audit.found import SECONDS, Audit
-from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
-from antecede.audit.rows import percentiles
+from antecede.audit.found import Audit
+from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.results import AuditedFile, in_seconds
 from antecede.audit.verdicts import Asked
-from antecede.errors import UsageError
 from antecede.events import arrow_schemas
 from antecede.events.sources import (
     Log,
@@ -36,97 +22,10 @@ from antecede.events.sources import (
     require_mostly_valid,
     titled,
 )
-from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
-from antecede.runs import RunFolder
 from antecede.spark.frames import plain_frame, read_natively, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def in_seconds(found: Audit, rows: Rows) -> Audit:
-    """Return an audit that also tells lateness in seconds, if the log has times to tell it."""
-    late = found.records["violations"]
-    places = sorted(
-        {(row["process"], row[seq]) for row in late for seq in ("seq", "overtaker_seq")}
-    )
-    times = {
-        (event.process, event.seq, event.message): event.time
-        for event in (rows.deliveries_at(places) if late else ())
-        if event.time is not None
-    }
-    seconds = [
-        _between(
-            times.get((row["process"], row["overtaker_seq"], row["overtaker"])),
-            times.get((row["process"], row["seq"], row["message"])),
-        )
-        for row in late
-    ]
-    known = [value for value in seconds if value is not None]
-    if not known:
-        return found
-    told = [{**row, SECONDS: value} for row, value in zip(late, seconds, strict=True)]
-    summary = {**found.summary, SECONDS: percentiles(known)}
-    return replace(found, records={**found.records, "violations": told}, summary=summary)
-
-
-def _between(then: float | None, now: float | None) -> float | None:
-    if then is None or now is None or not 0 <= now - then < math.inf:
-        return None
-    return now - then
-
-
-def label(row: Mapping[str, Any]) -> str:
-    """Return what ``--ignore`` searches: the channel and the late or missing message."""
-    return f"{row['sender']} -> {row['process']}: {row['message']}"
-
-
-def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
-    """Compile the patterns of ``--ignore``, or say which is wrong."""
-    text = ""
-    try:
-        return [re.compile(text := pattern) for pattern in patterns]
-    except re.error as error:
-        msg = f"--ignore {text!r} is not a regular expression: {error}"
-        raise UsageError(msg) from None
-
-
-def counted(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
-    """Return the rows of a table, violations or missing, that no pattern ignores."""
-    rows = found.records[name]
-    return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
-
-
-def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dict[str, Any]:
-    """Return for the summary how many violations count, and whether they are allowed.
-
-    The verdict stays as it is. Late and missing messages can be allowed, an undecidable log cannot.
-    """
-    count = sum(len(counted(found, name, ignore)) for name in ("violations", "missing"))
-    ignored = found.summary["violations"] + found.summary["missing"] - count
-    allowed = found.verdict == "broken" and count <= most
-    return {"ignored": ignored, "counted": count, "allowed": allowed}
-
-
-#: How many invalid rows the summary quotes.
-REJECTED_QUOTED = 3
-#: Verdicts, the worst first: one broken execution is bad news whatever the others tell.
-WORST_FIRST = ("broken", "undecidable", "ordered")
-_SUMMED = (
-    "events", "messages", "deliveries", "violations", "fifo_violations", "causal_violations",
-    "missing", "findings", "rejected",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class AuditedFile:
-    """An audit of a log file, with what its page shows of the log."""
-
-    name: str
-    audit: Audit
-    rejected: pa.Table
-    """The first of the rows that are not events."""
-    rows: Rows
 
 
 def audit_here(
@@ -142,7 +41,7 @@ def audit_here(
         audited = audit_log(log, asked, engine=engine)
         name = titled(sources, label)
         rows = TableRows(log.events)
-        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected.to_pylist(), rows)
     return found
 
 
@@ -166,7 +65,7 @@ def audit_on(
         audited = check(events, asked_of(log, asked))
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
-        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
+        found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected.to_pylist(), rows)
     return found
 
 
@@ -184,69 +83,4 @@ def _audit_frame(
     )
     require_mostly_valid(sources, log)
     rows = FrameRows(plain_frame(events))
-    return AuditedFile(name, in_seconds(found, rows), rejected, rows)
-
-
-def write_results(
-    folder: RunFolder,
-    audited: Mapping[str, AuditedFile],
-    more: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Write tables, pages and summary (with ``more`` in the results); return the summary.
-
-    Each of several executions gets a folder of its own, and the page and summary cover all.
-    """
-    if len(audited) == 1:
-        ((label, one),) = audited.items()
-        return folder.finish(_write(folder, one, more.get(label, {})))
-    results = []
-    for number, (label, one) in enumerate(audited.items(), start=1):
-        place = f"{number:02d}-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)[:60]}"
-        (folder.stage / place).mkdir()
-        result = _write(folder, one, more.get(label, {}), place)
-        results.append({"execution": label, "folder": place, **result})
-    result = together(results)
-    name = next(iter(audited.values())).name.rpartition(", execution ")[0]
-    facts = {**folder.options, "started": folder.started}
-    folder.write_text("index.html", executions_page(result, log=name, facts=facts))
-    return folder.finish(result)
-
-
-def _write(
-    folder: RunFolder, audited: AuditedFile, more: Mapping[str, Any], place: str = "."
-) -> dict[str, Any]:
-    """Write the tables and the page of one audit; return its result."""
-    first_rejected = audited.rejected.slice(0, REJECTED_QUOTED).to_pylist()
-    kept = {"rejected_kept": len(audited.rejected), "rejected_first": first_rejected}
-    result = {**audited.audit.summary, **kept, **more}
-    tables = {**audited.audit.tables, "rejected": audited.rejected}
-    for name, table in tables.items():
-        folder.write_table(f"{place}/{name}", table)
-    late = tables["violations"]
-    chains = pc.binary_join(late["chain"], " > ")
-    late = late.set_column(late.column_names.index("chain"), "chain", chains)
-    csv.write_csv(late, folder.stage / place / "violations.csv")
-    csv.write_csv(tables["missing"], folder.stage / place / "missing.csv")
-    first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
-    worst = first["violations"][:DRAWN]
-    drawn = illustrate(audited.rows, worst, result)
-    facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
-    page = audit_page(result, first, drawn, log=audited.name, facts=facts)
-    folder.write_text(f"{place}/index.html", page)
-    return result
-
-
-def together(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of several executions: sums, and the worst verdict with its reason."""
-    worst = min(results, key=lambda result: WORST_FIRST.index(result["verdict"]))
-    counts = {verdict: sum(r["verdict"] == verdict for r in results) for verdict in WORST_FIRST}
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    reason = f"{len(results)} executions: {said}. {worst['execution']}: {worst['reason']}"
-    return {
-        **{name: sum(result[name] for result in results) for name in _SUMMED},
-        "processes": max(result["processes"] for result in results),
-        "verdict": worst["verdict"],
-        "reason": reason,
-        "causally_ordered": worst["causally_ordered"],
-        "executions": list(results),
-    }
+    return AuditedFile(name, in_seconds(found, rows), rejected.to_pylist(), rows)

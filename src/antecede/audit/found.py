@@ -32,8 +32,8 @@ from antecede.events.tables import LOCAL, SEND
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from antecede.audit.around import Rows
     from antecede.audit.drawings import Drawing
-    from antecede.audit.neighbourhood import Rows
 
 Table = list[dict[str, Any]]
 #: How many violations a notebook shows.
@@ -68,8 +68,6 @@ class Audit:
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """The three tables as Arrow."""
-        from antecede.audit.tables import tables_of
-
         return tables_of(self.records)
 
     @cached_property
@@ -122,7 +120,7 @@ class Audit:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from antecede.audit.drawings import illustrate
+        from antecede.audit.around import illustrate
         from antecede.report.audit_page import card
 
         late = self.records["violations"][:CARD_ROWS]
@@ -221,3 +219,25 @@ def where_hidden(process: str, message: str, seq: int | None) -> str:
     if seq is None:
         return f"{process} may have delivered {message}, which the log does not show, out of order"
     return f"{process} may have delivered {message} (seq {seq}) after an effect"
+
+
+def tables_of(records: Mapping[str, Table]) -> dict[str, pa.Table]:
+    """Return rows as Arrow tables, by the names of their tables; they may have seconds besides."""
+    import pyarrow as pa
+
+    from antecede.events import arrow_schemas
+
+    schemas = {
+        "violations": arrow_schemas.VIOLATIONS,
+        "missing": arrow_schemas.MISSING,
+        "findings": arrow_schemas.FINDINGS,
+        "rejected": arrow_schemas.REJECTED,
+    }
+    found = {}
+    for name, rows in records.items():
+        schema = schemas[name]
+        for column in rows[0] if rows else ():
+            if column not in schema.names:
+                schema = schema.append(pa.field(column, pa.float64()))
+        found[name] = pa.Table.from_pylist(rows, schema)
+    return found

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from antecede.audit.rows import Counts, Finding
 from antecede.audit.verdicts import is_numbered
 from antecede.audit.windows.join import Late
 from antecede.audit.windows.matching import TIED, TIED_LOCAL
 from antecede.audit.windows.rounds import Answer
-from antecede.events import arrow_schemas
 from antecede.events.tables import (
     CAUSAL,
     CAUSAL_CYCLE,
@@ -175,22 +173,3 @@ def _without_send(answer: Answer) -> int:
     for window in answer.windows if places else ():
         again += [(process, key) for process, _, key in window.redelivered.tolist()]
     return len(rows) + sum(place in places for place in again)
-
-
-_SCHEMAS = {
-    "violations": arrow_schemas.VIOLATIONS,
-    "missing": arrow_schemas.MISSING,
-    "findings": arrow_schemas.FINDINGS,
-}
-
-
-def tables_of(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
-    """Return the tables of an audit; rows may have columns of seconds besides."""
-    found = {}
-    for name, some in rows.items():
-        schema = _SCHEMAS[name]
-        for column in some[0] if some else ():
-            if column not in schema.names:
-                schema = schema.append(pa.field(column, pa.float64()))
-        found[name] = pa.Table.from_pylist(some, schema)
-    return found

@@ -38,7 +38,8 @@ def demo(
 
     Example: `antecede demo kafka`
     """
-    from antecede.audit.files import audit_here, write_results
+    from antecede.audit.files import audit_here
+    from antecede.audit.results import write_results
     from antecede.events.log import Source
     from antecede.logs.mock import cluster
     from antecede.logs.shop import TOPICS, Shop
