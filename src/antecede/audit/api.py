@@ -29,6 +29,7 @@ from antecede.audit.found import (
 from antecede.audit.local_windows import LocalWindows
 from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.audit.plain import WORST
+from antecede.audit.results import require_windows
 from antecede.audit.rows import cycles, finding_rows, summarise
 from antecede.audit.ties import is_certain, tied_events
 from antecede.audit.verdicts import Asked, Trust, decide, hidden, trust_in
@@ -64,8 +65,6 @@ __all__ = ["Audit", "audit", "audit_frame", "audit_log", "audit_table", "draw"]
 ENGINES = ("spark", "local", "plain")
 #: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
 PLAIN_MAX, PLAIN_NUMBERS_MAX = 200_000, 20_000_000
-#: More windows than this are a slip of the hand.
-WINDOWS_MAX = 1_000_000
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
 #: In larger logs, no violation counts as certain if events of one process have the same seq.
@@ -166,14 +165,6 @@ def asked_of(log: Log, asked: Asked | None) -> Asked:
         rejected=rejected_in(log.rejected),
         left_out=log.bad,
     )
-
-
-def require_windows(windows: int) -> None:
-    """Refuse a number of windows that a log cannot be cut into."""
-    if not 1 <= windows <= WINDOWS_MAX:
-        most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
-        msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
-        raise UsageError(msg)
 
 
 def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = "") -> Audit:

@@ -25,12 +25,22 @@ from antecede.events.tables import (
 from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
 from antecede.runs import RunFolder
 
+#: More windows than this are a slip of the hand.
+WINDOWS_MAX = 1_000_000
 COLUMNS = {
     "violations": VIOLATION_COLUMNS,
     "missing": MISSING_COLUMNS,
     "findings": FINDING_COLUMNS,
     "rejected": REJECTED_COLUMNS,
 }
+
+
+def require_windows(windows: int) -> None:
+    """Refuse a number of windows that a log cannot be cut into."""
+    if not 1 <= windows <= WINDOWS_MAX:
+        most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
+        msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
+        raise UsageError(msg)
 
 
 def in_seconds(found: Audit, rows: Rows) -> Audit:

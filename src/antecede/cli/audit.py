@@ -116,12 +116,14 @@ def audit(
 
     Example: `antecede audit examples/shop.jsonl`
     """
-    from antecede.audit.results import allowance, compiled, write_results
+    from antecede.audit.results import allowance, compiled, require_windows, write_results
     from antecede.audit.small import form_of_small
     from antecede.audit.verdicts import Asked
     from antecede.runs import RunFolder
 
     ignored = compiled(ignore or [])
+    if windows is not None:
+        require_windows(windows)
     how = (pattern, send, deliver, delimiter)
     asked = Asked(assume_complete=assume_complete, complete_until_end=complete_until_end)
     wants_spark = any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
@@ -204,11 +206,8 @@ class _Run:
 
     def on(self, spark: SparkSession) -> dict[str, AuditedFile]:
         """Audit on Spark."""
-        from antecede.audit.api import require_windows
         from antecede.audit.files import audit_on
 
-        if self.windows is not None:
-            require_windows(self.windows)
         return audit_on(spark, self.sources, self.windows, self.execution, self.asked)
 
 
