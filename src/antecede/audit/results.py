@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
@@ -183,13 +182,22 @@ def _write(
 
 def _write_tables(folder: RunFolder, place: str, tables: Mapping[str, Table]) -> None:
     """Write tables as Parquet if that is installed, and what people look at as CSV too."""
-    is_plain = find_spec("pyarrow") is None
+    is_plain = not has_arrow()
     for name, some in tables.items():
         if is_plain or name in {"violations", "missing"}:
             folder.write_text(f"{place}/{name}.csv", _csv_of(some, COLUMNS[name]))
     if not is_plain:
         for name, table in tables_of(tables).items():
             folder.write_table(f"{place}/{name}", table)
+
+
+def has_arrow() -> bool:
+    """Return whether Arrow is installed, which the files of small logs do without."""
+    try:
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def _csv_of(rows: Table, columns: Sequence[str]) -> str:

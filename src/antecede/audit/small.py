@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from antecede.audit.around import EventRows
 from antecede.audit.found import audit_events
 from antecede.audit.plain import Clock
-from antecede.audit.results import AuditedFile, in_seconds
+from antecede.audit.results import AuditedFile, has_arrow, in_seconds
 from antecede.audit.verdicts import Asked
 from antecede.errors import LogError
 from antecede.events.lines import QUOTED_CHARS, csv_rows, events_in, json_rows, ours
@@ -76,7 +75,7 @@ def audit_small(paths: Sequence[Path], form: str, asked: Asked) -> dict[str, Aud
             for r in rejected
         ]
     if len(bad) > len(events) or not events:
-        if find_spec("pyarrow") is not None:
+        if has_arrow():
             return None
         reason = left_out(len(bad), bad[0], paths[0].name) if bad else "the log has no events"
         raise LogError(reason, path=paths[0], reason=reason)
