@@ -6,7 +6,7 @@ import asyncio
 import time
 import tracemalloc
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -195,5 +195,34 @@ def test_a_slow_consumer_holds_up_nobody_else(protocol: str) -> None:
             await nodes["b"].send(["c"], b"2")
             async with asyncio.timeout(600):
                 assert await take(nodes["c"], 2) == [b"1", b"2"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("protocol", ["optimal", "pruned", "acknowledged"])
+def test_a_long_invented_past_is_refused_and_rides_along_with_nobody(protocol: str) -> None:
+    """c tells b of 20,000 messages of a to c: each packet of b would repeat them."""
+    end = antecede.endpoint(protocol, process="c", members=NAMES)
+    (packet,) = end.send(["b"], b"x").packets
+    view, count = packet.view, 20_000
+    top = count << view.shift
+    log = {top - (ahead << view.shift): 1 << 2 for ahead in range(count)}
+    tops, _, *rest = cast("tuple[list[int], dict[int, int]]", packet.content.control)
+    packet.content.control = [top, *tops[1:]], log, *rest
+    lie = ALONE + antecede.Codec(end).encode(packet)
+
+    async def main() -> None:
+        network = Network(seed=1)
+        given: Any = {"limits": LIMITS, "protocol": protocol}
+        async with node_on(network, "a", **given) as a, node_on(network, "b", **given) as b:
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            mallory.send("b", frames.encode(head_of(protocol), 0, (), [(1, lie)]))
+            await asyncio.sleep(1)
+            assert b._driver is not None
+            assert b._driver.counts["refused"] == 1
+            await b.send(["a"], b"short")
+            assert b._driver.counts["packet_bytes"] < 100
+            assert await is_well(a, b)
 
     run(main())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_, sub
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, Message, MessageId, Packet
@@ -41,6 +41,8 @@ Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 PAIRS: Final = 3
 """A form of a few entries with one destination each: place and destination in one number."""
 TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
+
+REPEATED: Final = "names a destination twice for messages of one sender"
 
 
 def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
@@ -90,6 +92,18 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
     """Return these entries by names, sorted."""
     found = entries(view, tops, log).items()
     return tuple(sorted([(*view.id(key), view.names(mask)) for key, mask in found]))
+
+
+def is_repeated(log: Log, low: int) -> bool:
+    """Tell whether two entries of one sender name the same destination."""
+    named: dict[int, int] = {}
+    for key, mask in log.items():
+        sender = key & low
+        before = named.get(sender, 0)
+        if before & mask:
+            return True
+        named[sender] = before | mask
+    return False
 
 
 def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
@@ -210,9 +224,16 @@ class LogWire(Wire):
     A subclass may write something before them, and add what it read to the control.
     """
 
+    STANDS_FOR_EARLIER: ClassVar = True
+    """Whether a message stands for earlier ones of its sender to the same destination.
+
+    Then a log has at most n entries of each sender, and merging such logs makes another.
+    """
+
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.sets = Sets(view)
+        self._is_disjoint = self.STANDS_FOR_EARLIER and not view.options.get("lookahead")
 
     def put(self, message: Message) -> bytes:
         """Return tops and log."""
@@ -264,6 +285,8 @@ class LogWire(Wire):
             raise PeerError(_OTHER_FORM)
         if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
+        if length > 1 and self._is_disjoint and is_repeated(log, low):
+            raise PeerError(REPEATED)
         return (tops, log), at
 
     def excluded(self, message: Message) -> int:

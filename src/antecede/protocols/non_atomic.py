@@ -68,6 +68,8 @@ Data = tuple[Tops, Log, int]
 class NonAtomicWire(LogWire):
     """How far back the non-atomic event began, and O_M."""
 
+    STANDS_FOR_EARLIER: ClassVar = False  # the parts of an event do not stand for one another
+
     def put(self, message: Message) -> bytes:
         return varint(message.seq - cast("Data", message.control)[2]) + super().put(message)
 
