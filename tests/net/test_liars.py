@@ -207,8 +207,8 @@ def test_a_long_invented_past_is_refused_and_rides_along_with_nobody(protocol: s
     view, count = packet.view, 20_000
     top = count << view.shift
     log = {top - (ahead << view.shift): 1 << 2 for ahead in range(count)}
-    tops, _, *rest = cast("tuple[list[int], dict[int, int]]", packet.content.control)
-    packet.content.control = [top, *tops[1:]], log, *rest
+    tops, _, *rest = cast("tuple[Any, ...]", packet.content.control)
+    packet.content.control = ([top, *tops[1:]], log, *rest)
     lie = ALONE + antecede.Codec(end).encode(packet)
 
     async def main() -> None:
