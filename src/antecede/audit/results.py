@@ -194,7 +194,7 @@ def _write_tables(folder: RunFolder, place: str, tables: Mapping[str, Table]) ->
 def has_arrow() -> bool:
     """Return whether Arrow is installed, which the files of small logs do without."""
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow as pa  # noqa: F401
     except ModuleNotFoundError:
         return False
     return True
