@@ -118,7 +118,7 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("faststream") == {"faststream[kafka]"}
     assert packages("postgres") == {"psycopg[binary]"}
     assert packages("http") == {"httpx"}
-    every = ("spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
+    every = ("otlp", "spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
     assert packages("all") == set().union(*map(packages, every))
 
 
