@@ -32,7 +32,8 @@ PLAIN = ",.9~r"
 EXACT = ",.4~r"
 #: The labels of an axis in seconds.
 TIMES = (
-    "datum.value == 0 ? '0' : datum.value < 0.001 ? format(datum.value * 1e6, ',.3~r') + ' \u00b5s' "
+    "datum.value == 0 ? '0' "
+    ": datum.value < 0.001 ? format(datum.value * 1e6, ',.3~r') + ' \u00b5s' "
     ": datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' "
     ": format(datum.value, ',.3~r') + ' s'"
 )
