@@ -70,6 +70,8 @@ class NonAtomicWire(LogWire):
 
     names_dests = True
 
+    stands_for_earlier = False  # the parts of an event do not stand for one another
+
     def put(self, message: Message) -> bytes:
         return varint(message.seq - message.control[2]) + super().put(message)
 

@@ -375,7 +375,10 @@ class DifferentialWire(Wire):
             raise PeerError("ends too early, or has entries that are gone although all is new")
         if any(mask >> self.view.n for mask in masks):
             raise PeerError("names destinations that are not members")
-        return (bool(is_all), gone, dict(zip(keys, masks, strict=True))), end
+        fresh = dict(zip(keys, masks, strict=True))
+        if logs.is_repeated(fresh, self.view.low):
+            raise PeerError(logs.REPEATED)
+        return (bool(is_all), gone, fresh), end
 
     def spell(self, packet: Packet) -> object:
         """Return O_M, or ("diff", what is gone, what is new or changed)."""
@@ -440,6 +443,8 @@ class Differential(Optimal):
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
+        if len(entries) > self.view.n * (self.view.n + 1):  # no process says so much
+            entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 
