@@ -42,7 +42,7 @@ def require_parts(fields: Mapping[str, str]) -> None:
             raise UsageError(msg)
 
 
-def value_at(record: object, path: str) -> Any:  # noqa: ANN401  (any JSON)
+def value_at(record: object, path: str) -> Any:
     """Return what a record has at a path; text that is JSON counts as what it says.
 
     ``labels.order_id`` may be one key, or a key in an object.
@@ -74,7 +74,7 @@ def kinds_read(parts: dict[str, Any]) -> dict[str, Any]:
     return parts | {"kind": kind_of(word) or word} if isinstance(word, str) else parts
 
 
-def renamed(table: Any, fields: Mapping[str, str]) -> Any:  # noqa: ANN401  (Arrow tables)
+def renamed(table: Any, fields: Mapping[str, str]) -> Any:
     """Return a table with the parts of an event under their own names."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -100,7 +100,7 @@ def renamed(table: Any, fields: Mapping[str, str]) -> Any:  # noqa: ANN401  (Arr
     return pa.table(columns)
 
 
-def with_seq(table: Any) -> Any:  # noqa: ANN401  (Arrow tables)
+def with_seq(table: Any) -> Any:
     """Return a table in which the events of each process have numbers.
 
     If it has none, they come in the order of their times; equal times, and events without, stay in

@@ -52,7 +52,7 @@ def _sources(events: object, fields: Mapping[str, str]) -> list[Source]:
     return sources_in([Path(os.fspath(one)) for one in given], Source(Path(), fields=fields))
 
 
-def _table(events: Any) -> pa.Table | None:  # noqa: ANN401  (anything)
+def _table(events: Any) -> pa.Table | None:
     """Return a frame of any library as an Arrow table, or None if it is none."""
     if hasattr(events, "collect_schema") and hasattr(events, "collect"):  # a lazy frame of Polars
         events = events.collect()
@@ -75,7 +75,7 @@ def _table(events: Any) -> pa.Table | None:  # noqa: ANN401  (anything)
     return None
 
 
-def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:  # noqa: ANN401  (anything)
+def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:
     """Read rows: mappings, events, or what has ``_asdict``."""
     if hasattr(events, "iloc"):
         events = events.to_dict("records")
@@ -116,9 +116,10 @@ def _is_missing(value: object) -> bool:
 def _number(events: list[dict[str, Any]]) -> None:
     """Give the events of a process numbers: by their times, or in the order of the rows."""
     times = [seconds_of(event.get("time")) for event in events]
+    known = [float(time) for time in times if isinstance(time, int | float)]
     order = list(range(len(events)))
-    if all(isinstance(time, int | float) for time in times):
-        order.sort(key=lambda place: times[place])  # type: ignore[arg-type, return-value]
+    if len(known) == len(events):
+        order.sort(key=known.__getitem__)
     counts: Counter[str] = Counter()
     for place in order:
         process = str(events[place].get("process"))

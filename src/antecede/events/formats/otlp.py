@@ -45,7 +45,7 @@ def _spans(document: object) -> Iterator[tuple[object, Span | str | None]]:
         yield raw, _span(origin, raw)
 
 
-def _get(owner: object, name: str) -> Any:  # noqa: ANN401  (any JSON)
+def _get(owner: object, name: str) -> Any:
     """Return a field by its name in camelCase or in snake_case."""
     if not isinstance(owner, dict):
         return None

@@ -46,7 +46,7 @@ def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
         yield raw, _span(raw)
 
 
-def _first(record: object, names: tuple[str, ...]) -> Any:  # noqa: ANN401  (any JSON)
+def _first(record: object, names: tuple[str, ...]) -> Any:
     values = (value_at(record, name) for name in names)
     return next((value for value in values if value is not None and value != ""), None)
 
@@ -81,7 +81,7 @@ def _span(raw: object) -> Span | str:
     return span_of(draft)
 
 
-def _either(raw: Mapping[str, Any], *names: str) -> Any:  # noqa: ANN401  (any JSON)
+def _either(raw: Mapping[str, Any], *names: str) -> Any:
     return next((raw[name] for name in names if raw.get(name) is not None), None)
 
 
