@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,98 +117,103 @@ def audit(
     Example: `antecede audit examples/shop.jsonl`
     """
     from antecede.audit.results import allowance, compiled, require_windows, write_results
-    from antecede.audit.small import form_of_small
+    from antecede.audit.small import audit_small, form_of_small
     from antecede.audit.verdicts import Asked
     from antecede.runs import RunFolder
 
     ignored = compiled(ignore or [])
-    if windows is not None:
-        require_windows(windows)
+    require_windows(windows)
     how = (pattern, send, deliver, delimiter)
-    asked = Asked(assume_complete=assume_complete, complete_until_end=complete_until_end)
-    wants_spark = any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
-    small = None
-    if not (local or wants_spark or strict or execution or alias or field or any(how)):
-        small = form_of_small(logs, form)
-    if local:
-        require_no_spark(ctx)
-    run = _Run(logs, windows, execution, asked)
-    if small is None:
-        run.sources = sources_of(logs, form, how, alias, field, strict=strict)
+    wants_spark = wants_spark_only(ctx, local=local)
+    is_odd = local or wants_spark or strict or execution or alias or field or any(how)
+    small = None if is_odd else form_of_small(logs, form)
+    run = _Run(
+        partial(sources_of, logs, form, how, alias, field, strict=strict),
+        Asked(assume_complete=assume_complete, complete_until_end=complete_until_end),
+        execution,
+        windows,
+        "spark" if wants_spark else "local" if local else "",
+    )
     options = {
         **(_small_options(logs, small) if small else log_options(run.sources)),
         "execution": execution,
-        "engine": "local" if local else "spark" if wants_spark else None,
+        "engine": run.engine or None,
         "windows": windows,
         "assume_complete": assume_complete,
         "complete_until_end": complete_until_end,
         "max_violations": max_violations,
         "ignore": ignore or [],
-        "master": None if local else master,
+        "master": master,
     }
-    with RunFolder.open(out, "audit", options=options) as folder, ExitStack() as open_session:
-        audited = run.small(small) if small else None
-        if audited is None and not run.sources:
-            run.sources = sources_of(logs, form, how, alias, field, strict=strict)
-        if audited is None and not wants_spark and (local or run.is_small()):
-            audited = run.here(local=local)
+    with RunFolder.open(out, "audit", options=options) as folder, ExitStack() as sessions:
+        audited = (audit_small(logs, small, run.asked) if small else None) or run.here()
         if audited is None:
             from antecede.spark.session import session
 
-            spark = open_session.enter_context(
-                session(master, app="antecede-audit", memory=memory, wait=wait)
-            )
-            audited = run.on(spark)
-        allowed = {
-            label: allowance(one.audit, max_violations, ignored) for label, one in audited.items()
-        }
+            spark = session(master, app="antecede-audit", memory=memory, wait=wait)
+            audited = run.on(sessions.enter_context(spark))
+        allowed = {k: allowance(one.audit, max_violations, ignored) for k, one in audited.items()}
         summary = write_results(folder, audited, allowed, has_page=page)
     results = summary["result"].get("executions", [summary["result"]])
     _warn(results, list(audited.values()))
     if as_json:
         typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
     else:
-        for result, one in zip(results, audited.values(), strict=True):
-            _show(result, one, ignored, max_violations, is_one=len(results) == 1)
+        _show_all(results, audited, ignored, max_violations)
         say(f"Tables and page: {folder.path / 'index.html'}" if page else f"Tables: {folder.path}")
     raise typer.Exit(exit_code(results))
 
 
+def _show_all(
+    results: Sequence[dict[str, Any]],
+    audited: Mapping[str, AuditedFile],
+    ignored: Sequence[re.Pattern[str]],
+    most: int,
+) -> None:
+    """Print the verdicts."""
+    for result, one in zip(results, audited.values(), strict=True):
+        _show(result, one, ignored, most, is_one=len(results) == 1)
+
+
 @dataclass
 class _Run:
-    """One audit, in the way that suits the log."""
+    """One audit of a log that is not small, by an engine or, if none is asked for, as suits it."""
 
-    logs: Sequence[Path]
-    windows: int | None
-    execution: str | None
+    read: Callable[[], list[Source]]
     asked: Asked
-    sources: list[Source] = dataclass_field(default_factory=list)
+    execution: str | None
+    windows: int | None
+    engine: str
 
-    def small(self, form: str) -> dict[str, AuditedFile] | None:
-        """Audit small event logs with the standard library; None if that cannot explain them."""
-        from antecede.audit.small import audit_small
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The files of the log."""
+        return self.read()
 
-        return audit_small(self.logs, form, self.asked)
-
-    def is_small(self) -> bool:
-        """Return whether a log is read and checked in this process faster than by Spark."""
+    def here(self) -> dict[str, AuditedFile] | None:
+        """Audit in this process; None if Spark is asked for, or better."""
         from antecede.audit.small import BYTES_MAX
 
-        sizes = (s.path.stat().st_size for s in self.sources if s.data is None and s.path.is_file())
-        folders = any(source.path.is_dir() for source in self.sources)
-        return not folders and sum(sizes) <= BYTES_MAX
-
-    def here(self, *, local: bool) -> dict[str, AuditedFile]:
-        """Audit in this process."""
+        if self.engine != "local":
+            sizes = (s.path.stat().st_size for s in self.sources if s.data is None)
+            folders = any(source.path.is_dir() for source in self.sources)
+            if self.engine == "spark" or folders or sum(sizes) > BYTES_MAX:
+                return None
         from antecede.audit.files import audit_here
 
-        return audit_here(self.sources, self.execution, self.asked, engine="local" if local else "")
+        return audit_here(self.sources, self.execution, self.asked, engine=self.engine)
 
     def on(self, spark: SparkSession) -> dict[str, AuditedFile]:
         """Audit on Spark."""
         from antecede.audit.files import audit_on
 
         return audit_on(spark, self.sources, self.windows, self.execution, self.asked)
+
+
+def wants_spark_only(ctx: typer.Context, *, local: bool) -> bool:
+    """Return whether options of Spark were given; refuse them beside --local."""
+    require_no_spark(ctx, local=local)
+    return any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
 
 
 def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
