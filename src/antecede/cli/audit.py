@@ -123,8 +123,7 @@ def audit(
 
     ignored = compiled(ignore or [])
     require_windows(windows)
-    how = (pattern, send, deliver, delimiter)
-    wants_spark = wants_spark_only(ctx, local=local)
+    how, wants_spark = (pattern, send, deliver, delimiter), wants_spark_only(ctx, local=local)
     is_odd = local or wants_spark or strict or execution or alias or field or any(how)
     small = None if is_odd else form_of_small(logs, form)
     run = _Run(
