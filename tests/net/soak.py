@@ -179,6 +179,13 @@ class Group:
             for name in self.running
         )
 
+    def wait_mostly(self, chance: random.Random) -> None:
+        """Wait until all nodes are open; now and then do not, so that some die as they start."""
+        end = time.monotonic() + (PATIENCE if chance.random() < 0.8 else 0)
+        while not self.is_up() and time.monotonic() < end:
+            self.check_alive()
+            time.sleep(0.1)
+
     def stop(self) -> list[int]:
         """End all processes gracefully; return their exit statuses."""
         for process in self.running.values():
@@ -220,6 +227,7 @@ def soak(
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            group.wait_mostly(chance)
             time.sleep(chance.uniform(*pause))
             group.check_alive()
             for name in chance.sample(NAMES, chance.choice((1, 1, 1, 2, 3))):
