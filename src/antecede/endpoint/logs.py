@@ -28,7 +28,7 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import NOBODY, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -186,8 +186,7 @@ class Logged(Rules):
 
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
-        claimed = packet.content.control[0][self.me] >> self.shift
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(packet.content.control[0][self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages that are named for this process."""
