@@ -15,6 +15,7 @@ from antecede import PROTOCOLS, Codec
 from antecede.check import edited
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Packet
+from antecede.endpoint.registry import rules_of
 from antecede.protocols.specs import SPECIFIED, Copy, Specified, specification
 
 SCRIPTS = 25
@@ -107,7 +108,7 @@ class Script:
         self.seen.add(name)
         self.events[me] += len(effects.deliveries)
         assert [tuple(d.message) for d in effects.deliveries] == [
-            (one.source, one.number) for one in expected
+            (one.sender or one.source, one.number) for one in expected
         ]
         self.compare(me, effects.packets)
 
@@ -128,6 +129,10 @@ class Script:
 def copy_of(packet: Packet) -> Copy:
     """Return a packet as specifications have it: a message to its sender is no copy."""
     number = packet.message.seq if packet.message else 0
+    if rules_of(packet.protocol).RELAYS:
+        sender = packet.view.members[packet.content.sender]
+        dests = frozenset(packet.dests) - {sender}
+        return Copy(packet.source, packet.dest, number, dests, packet.control, sender, packet.n)
     dests = frozenset(packet.dests) - {packet.source}
     return Copy(packet.source, packet.dest, number, dests, packet.control)
 
@@ -166,6 +171,8 @@ MUTANTS = [
     ("semantic", "self.mcv = self.later.pop(0)[0]", "self.later.pop(0)"),
     ("bounded", "while len(self.m) > self.k:", "while len(self.m) > self.k + 1:"),
     ("bounded", "if self.m[cell] <= theirs.get(cell, 0):", "if False:"),
+    ("tree", "if near != source and dests", "if dests"),
+    ("tree", "if self.me in copy.dests:", "if True:"),
 ]
 
 
