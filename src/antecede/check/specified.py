@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from types import ModuleType
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message, MessageId, Packet
@@ -79,6 +79,16 @@ class _Specification(Rules):
         self._process.send(frozenset([self.view.members[other] for other in others]), after)
         self._post()
 
+    def link(self, dest: int) -> None:
+        cast("Any", self._process).link(self.view.members[dest])
+        self._post()
+
+    def tick(self, now: int) -> tuple[int, ...]:
+        """Tell the process the time; what it then delivers by itself is not asked for."""
+        self.now = now
+        cast("Any", self._process).now = now
+        return ()
+
     def unpack(self, packet: Packet) -> list[Packet]:
         """Let the process receive a copy; return what it delivers."""
         copy = cast("Copy", packet.own)
@@ -97,7 +107,7 @@ class _Specification(Rules):
         """Take over what the process wants to send."""
         for copy in self._process.outbox:
             dest = self.view.numbers[copy.dest]
-            if copy.sender not in ("", self.view.members[self.me]):
+            if copy.number and copy.sender not in ("", self.view.members[self.me]):
                 self.outbox.append((dest, self._passed[copy.sender, copy.number], copy))
             elif copy.number:
                 self.outbox.append((dest, self._sent[copy.number - 1], copy))

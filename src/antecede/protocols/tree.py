@@ -27,6 +27,7 @@ References
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_links
@@ -81,7 +82,7 @@ class Tree(Chained):
         bytes_per_entry=0,
         has_roles=True,
         variants=(
-            Variant("line", lambda members: {"links": tuple(zip(members, members[1:]))}),
+            Variant("line", lambda members: {"links": tuple(pairwise(members))}),
             Variant(
                 "star", lambda members: {"links": tuple((members[-1], m) for m in members[:-1])}
             ),

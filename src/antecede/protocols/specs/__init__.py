@@ -43,8 +43,12 @@ class Patient:
         self.waiting: list[Copy] = []
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Deliver what is ready, in order of arrival, until nothing is."""
+        """Keep a message that arrives, and deliver what is ready."""
         self.waiting.append(copy)
+        return self.release()
+
+    def release(self) -> list[Copy]:
+        """Deliver what is ready, in order of arrival, until nothing is."""
         delivered = []
         while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
             self.waiting.remove(ready)
