@@ -139,7 +139,9 @@ def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
         ("listen = '127.0.0.1:1'", "process is missing"),
         ("process = 1", "process is 1; expected a string"),
         ("process = 'a'\ncolour = 'red'", "unknown setting 'colour'"),
+        ("proces = 'a'", "unknown setting 'proces'; did you mean process?"),
         ("process = 'a'\n[limits]\nsize = 1", "unknown limit 'size'"),
+        ("process = 'a'\n[limits]\npayload_byte = 1", "did you mean payload_bytes"),
         ("process = 'a'\n[peers]\nb = 1", "the address of peer 'b' is 1"),
     ],
 )

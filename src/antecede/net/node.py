@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from antecede.endpoint.messages import MessageId
 from antecede.endpoint.registry import view_of
@@ -298,6 +298,13 @@ class Node:
         if reason:
             raise NodeClosedError(reason)
         return "ok\n"
+
+    def __enter__(self) -> Never:
+        msg = "a Node is asynchronous; write `async with Node(...)`, or use antecede.net.sync.Node"
+        raise UsageError(msg)
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was entered."""
 
     async def __aenter__(self) -> Self:
         if self._is_used:

@@ -52,7 +52,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.arguments import as_flag
@@ -61,6 +61,7 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
 from antecede.endpoint.messages import (
     COUNT_MAX,
+    FREE,
     PAIR_BYTES,
     ControlSize,
     Message,
@@ -86,16 +87,16 @@ class OptimalWire(LogWire):
     With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
     """
 
-    def excluded(self, message: Message) -> int:
-        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
-        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.names_dests = bool(view.options["hardware_multicast"])
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
         """Return a packet of a run: its message needs the one before, and knows no others."""
         message, source = first.content, first.source_no
         if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
             return None
-        seq, (tops, log) = message.seq + ahead, cast("Control", message.control)
+        seq, (tops, log) = message.seq + ahead, message.control
         key = seq - 1 << self.view.shift | source
         control = logs.entered(tops, log, key, 0, self.view.low)
         made = Message(self.view, source, seq, message.dests, payload, control)
@@ -182,21 +183,28 @@ class Optimal(Rules):
         return True
 
     def check(self, packet: Packet) -> str:
-        newest = cast("Control", packet.content.control)[0][self.me]
-        is_too_new = newest >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        newest = packet.content.control[0][self.me] >> self.shift
+        return self.too_new(newest) if newest > self.made else ""
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
-        return cast("list[int] | None", packet.own) or NOBODY
+        return packet.own or NOBODY
+
+    def blocker(self, packet: Packet) -> int:
+        if packet.own:
+            reached, low = self.reached, self.low
+            for key in packet.own:
+                if key > reached[key & low]:
+                    return key
+        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2), and a note for RCV(3) to RCV(5)."""
-        message = packet.content
+        message, heard = packet.content, self._heard
         sender = message.sender
         self.reached[sender] = key = message.seq << self.shift | sender
-        self._heard.append((key, message.dests, cast("Control", message.control)))
-        if len(self._heard) > HEARD_MAX:
+        heard.append((key, message.dests, message.control))
+        if len(heard) > HEARD_MAX:
             self._merge()
         return self.places[sender]
 
@@ -209,7 +217,8 @@ class Optimal(Rules):
         if type(self) is not Optimal or not is_next:
             return False
         before = key + (count - 1 << shift)
-        control = logs.entered(*cast("Control", message.control), before, 0, self.low)
+        tops, log = message.control
+        control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
             self._heard.pop()
@@ -240,7 +249,7 @@ class Optimal(Rules):
         self._tops, self._log, self._is_known = tops, log, False
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
+        return packet.content.control[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
         """Return LOG_j: sorted entries (sender, clock, destinations)."""
@@ -273,6 +282,7 @@ class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once."""
 
     HEARS: ClassVar = True
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -292,7 +302,7 @@ class Remarks(Optimal):
     def needs(self, packet: Packet) -> list[int]:
         if not self._is_hardware:
             return super().needs(packet)
-        log = cast("Control", packet.content.control)[1]
+        log = packet.content.control[1]
         return [key for key, mask in log.items() if mask >> self.me & 1]
 
     def arrived(self, packet: Packet) -> None:
@@ -324,7 +334,7 @@ class Remarks(Optimal):
 
     def _carried(self, packet: Packet) -> Control:
         """Return O_M, after SND(2) if the sender left that to us."""
-        tops, log = cast("Control", packet.content.control)
+        tops, log = packet.content.control
         drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
         return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
 
@@ -351,11 +361,11 @@ class DifferentialWire(Wire):
 
     def put_own(self, packet: Packet) -> bytes:
         """Return whether all is new, what is gone, and what is new or changed."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         masks = [mask.to_bytes(self.view.n + 7 >> 3, "little") for mask in fresh.values()]
         return b"".join((BYTE[is_all], put_ascending(gone), put_ascending(list(fresh)), *masks))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         is_all, size = data[at], self.view.n + 7 >> 3
         gone, at = logs.get_keys(data, at + 1, packet.content)
         keys, at = logs.get_keys(data, at, packet.content)
@@ -369,12 +379,12 @@ class DifferentialWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return O_M, or ("diff", what is gone, what is new or changed)."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         entries = logs.spelt(self.view, [], fresh)
         return entries if is_all else ("diff", tuple(sorted(map(self.view.id, gone))), entries)
 
     def measure(self, packet: Packet) -> ControlSize:
-        _, gone, fresh = cast("Change", packet.own)
+        _, gone, fresh = packet.own
         return logs.size(len(gone) + len(fresh), fresh)
 
 
@@ -386,6 +396,7 @@ class Differential(Optimal):
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -397,7 +408,7 @@ class Differential(Optimal):
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), then leave out what the channel has carried."""
         needs = super().stamp(message, others, event, after)
-        tops, log = cast("Control", message.control)
+        tops, log = message.control
         message.control, own = None, {}
         shared = logs.entries(self.view, tops, log)
         for dest in others:
@@ -408,7 +419,7 @@ class Differential(Optimal):
         return own
 
     def check(self, packet: Packet) -> str:
-        newest = logs.newest(self.view, cast("Change", packet.own)[2])[self.me]
+        newest = logs.newest(self.view, packet.own[2])[self.me]
         is_too_new = newest >> self.shift > self.made and not self.is_stale
         return knows_too_much(self.made) if is_too_new else ""
 
@@ -418,13 +429,13 @@ class Differential(Optimal):
         place = low + 1 + packet.source_no
         before = packet.n - 1 << shift + 1 | place
         is_next = before <= self.reached[place]
-        entries = self._entries(packet) if is_next else cast("Change", packet.own)[2]
+        entries = self._entries(packet) if is_next else packet.own[2]
         found = [k >> shift << shift + 1 | k & low for k, mask in entries.items() if mask & bit]
         return [before, *found]
 
     def _entries(self, packet: Packet) -> Entries:
         """Return O_M: what the channel carried before, with the changes; any can be applied."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         if is_all:
             return fresh
         entries = self._last_received[packet.source_no] | fresh
