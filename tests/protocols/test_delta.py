@@ -4,7 +4,7 @@ import pytest
 
 from antecede.check import World, random_script, run_script
 from antecede.check.promises import BrokenPromiseError
-from antecede.endpoint.messages import Packet
+from antecede.endpoint.messages import MessageId, Packet
 from antecede.endpoint.registry import endpoint, size
 from antecede.endpoint.rules import Rules
 from antecede.errors import UsageError
@@ -31,7 +31,9 @@ def chain() -> World:
     world.send("b", ["a", "c"])
     world.tick(1)
     world.arrive_packet("b", "c")
-    assert [str(need) for need in world.endpoints["c"].waiting()["b", 1]] == ["stamp 1 of a"]
+    assert [str(need) for need in world.endpoints["c"].waiting()[MessageId("b", 1)]] == [
+        "stamp 1 of a"
+    ]
     return world
 
 
