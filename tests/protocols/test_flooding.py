@@ -1,5 +1,7 @@
 """flooding: links that keep order, and links that are opened while messages flow."""
 
+from typing import Any
+
 import pytest
 
 from antecede.check import World, explore, random_script, run_script
@@ -21,12 +23,12 @@ from tests.protocols.rig import (
 LINE = {"links": (("a", "b"), ("b", "c"))}
 
 
-def worlds(count: int, rules: type[Rules] | None = None, **more: object) -> list[World]:
+def worlds(count: int, rules: type[Rules] | None = None, **more: Any) -> list[World]:
     """Run scripts that open links, on a line of five."""
     links = {"links": tuple(zip("abcd", "bcde", strict=True))}
     return [
         run_script(
-            random_script(seed, members=5, casts=("broadcast",), steps=60, link_share=0.2, **more),  # type: ignore[arg-type]
+            random_script(seed, members=5, casts=("broadcast",), steps=60, link_share=0.2, **more),
             "flooding",
             options=links,
             rules=rules,

@@ -222,7 +222,7 @@ def test_one_member_can_fill_the_holding_buffer(name: str) -> None:
 @pytest.mark.parametrize("quiet", ["m", "a"])
 @NAMES
 def test_silence_stops_others_where_they_need_an_answer(name: str, quiet: str) -> None:
-    """The first member, a, is the relay of ``central`` and ``hierarchy``, the token's home, the root of ``tree``."""
+    """The first member, a, is a relay, the home of the token, and the root of ``tree``."""
     net = Net(name)
     x, y, z = (member for member in MEMBERS if member != quiet)
     net.send(x, quiet)

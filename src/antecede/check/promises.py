@@ -29,7 +29,8 @@ class Script:
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
     ``("lose", choice)`` loses the data packet so numbered, ``("loss", source, dest, n)`` is its
     recorded form. ``("crash", process, lost)`` stops a process, which loses some of its packets.
-    ``("tick", passed)``, ``("link", process, other)``, ``("take", process, source)``, ``("skip", process, source, upto)``, ``("settle",)`` and
+    ``("tick", passed)``, ``("link", process, other)``,
+    ``("take", process, source)``, ``("skip", process, source, upto)``, ``("settle",)`` and
     ``("restart", process)`` call the methods of a world.
     """
 

@@ -22,8 +22,8 @@ A message is not sent back to where it came from. A ping opens the link both way
 answers it with a ping of its own. Pings are kept for links that are being opened, as messages are;
 otherwise a later ping could overtake an earlier one of the same process, which is then taken for a
 repeat, and its link never opens. Repeats are told by numbers instead of a set of messages, which is
-n numbers, as long as nobody fails. The paper's processes come and go; here a view has fixed members.
-In pull mode processes pass on what their application has not taken yet.
+n numbers, as long as nobody fails. The paper's processes come and go; here members are fixed. In
+pull mode processes pass on what their application has not taken yet.
 
 References
 ----------

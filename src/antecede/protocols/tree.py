@@ -4,9 +4,9 @@ Processes form a tree. A message goes along the tree to its destinations, and ev
 way passes it on in the order in which messages reach it. Between two processes there is one path
 only, so nothing can overtake: whatever a message causes must take the same links behind it.
 
-Why this is safe: let m be on its way from v0, its sender, by v1, v2 and so on to d. Every process on
-this way takes m before anything that m caused. For v0 this is so. What comes to the next process by
-the link that brings m was sent on behind m, for the process before had taken m first. What comes
+Why this is safe: let m be on its way from v0, its sender, by v1, v2 and so on to d. Every process
+on this way takes m before anything that m caused. For v0 this is so. What comes to the next process
+by the link that brings m was sent on behind m, for the process before had taken m first. What comes
 there from elsewhere was sent on this side of the link; a chain from m to it has crossed the link,
 behind m or with it. So d, which is the last process on the way, delivers m first.
 
@@ -66,7 +66,7 @@ class Tree(Chained):
         idea="messages go along a tree of links that keep order",
         paper="Blessing, Clebsch, Drossopoulou 2017",
         assumptions="a fixed tree; no process fails, for each joins parts; every packet arrives",
-        cost="the name of the message before on a link; a packet and a hop for each link on the way",
+        cost="the name of the message before on a link; a packet and a hop per link on the way",
         promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "links": Option(
