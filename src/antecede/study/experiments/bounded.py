@@ -210,8 +210,8 @@ EXPERIMENT = Experiment(
     how=(
         "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from "
         "just above n to n², where the bound never acts. The total includes the bytes of extra "
-        f"messages; with headers, each packet has {HEADER_BYTES} bytes more. Optimal and matrix do not depend on k: they are the level lines on the same "
-        "schedules."
+        f"messages; with headers, each packet has {HEADER_BYTES} bytes more. Optimal and matrix do "
+        "not depend on k: they are the level lines on the same schedules."
     ),
     x="k / n",
     cases=cases,

@@ -347,7 +347,7 @@ EXPERIMENT = Experiment(
         "bounded, semantic and vectors, which take longest and run on shorter ones; and buffered, "
         "whose queues that delay would overload: it runs with a delay of 0.02 s, which does not "
         "change its bytes. PRS is "
-        f"reconstructed: the line is one reading ({READING}), which agrees with the paper, the band "
+        f"reconstructed: the line is one reading ({READING}) that agrees with the paper, the band "
         "spans all six, the others on shorter schedules. The control information of bounded's "
         "extra messages and the acknowledgements of buffered count in the bytes per message, not "
         "in the bytes per copy."

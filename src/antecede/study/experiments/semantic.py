@@ -174,8 +174,8 @@ def _tails(points: Points) -> str:
 @claim(
     "1.6",
     "Twice the matrix's space, and work of the same order.",
-    "Experiment overhead: entries per copy; experiment work: the cells that both read and write for "
-    "a message and its delivery, by the steps of their papers.",
+    "Experiment overhead: entries per copy; experiment work: the cells that both read and write "
+    "for a message and its delivery, by the steps of their papers.",
 )
 def _cost(points: Points) -> Outcome | None:
     other, work = points.study.of("overhead"), points.study.of("work")

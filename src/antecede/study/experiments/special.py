@@ -143,8 +143,8 @@ EXPERIMENT = Experiment(
         "goes to everyone, to half of the processes on average, or to one. What a protocol saves "
         "in bytes it pays in packets or in delay. Synchronous (no control information, one "
         "acknowledgement) blocks its sender and deadlocks where sends cross (claim 4.2), so it "
-        f"runs only where none do: with one token going round. The hierarchies are multicast among 5 "
-        f"or 12 clusters of {_LARGE} processes, whose representatives run optimal or matrix; in "
+        "runs only where none do: with one token going round. The hierarchies are multicast among "
+        f"5 or 12 clusters of {_LARGE} processes, whose representatives run optimal or matrix; in "
         "three levels, half of a cluster is one below it."
     ),
     x="",

@@ -87,8 +87,8 @@ def _gains(points: Points) -> Outcome | None:
     parts = "; ".join(told)
     result = (
         f"{parts}. Bytes per message, one packet for all copies under hardware multicast: "
-        f"{_messages(points)}. As printed, lookahead can lose order (docs/errata.md); it was measured with all "
-        f"that the message carries, and its own entry. {UNCHANGED.said(verdict)}"
+        f"{_messages(points)}. As printed, lookahead can lose order (docs/errata.md); it was "
+        f"measured with all that the message carries, and its own entry. {UNCHANGED.said(verdict)}"
     )
     best = {
         EXPERIMENT.label(series): min(ratios.values())
