@@ -35,6 +35,7 @@ METRICS = (
     "throughput",
     "step_microseconds",
     "extra_packets_per_copy",
+    "control_bytes_per_message",
 )
 
 
