@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from antecede.report.charts import NIGHT
 from antecede.report.numbers import figure
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,8 @@ def _is_number(value: object) -> bool:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # executors draw no pages
+
     environment = Environment(
         loader=PackageLoader("antecede.report", "templates"),
         autoescape=True,
