@@ -28,7 +28,7 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import NOBODY, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -41,6 +41,8 @@ Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 PAIRS: Final = 3
 """A form of a few entries with one destination each: place and destination in one number."""
 TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
+
+REPEATED: Final = "names a destination twice for messages of one sender"
 
 
 def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
@@ -95,6 +97,18 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
     """Return these entries by names, sorted."""
     found = entries(view, tops, log).items()
     return tuple(sorted([(*view.id(key), view.names(mask)) for key, mask in found]))
+
+
+def is_repeated(log: Log, low: int) -> bool:
+    """Tell whether two entries of one sender name the same destination."""
+    named: dict[int, int] = {}
+    for key, mask in log.items():
+        sender = key & low
+        before = named.get(sender, 0)
+        if before & mask:
+            return True
+        named[sender] = before | mask
+    return False
 
 
 def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
@@ -172,8 +186,7 @@ class Logged(Rules):
 
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
-        claimed = packet.content.control[0][self.me] >> self.shift
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(packet.content.control[0][self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages that are named for this process."""
@@ -208,10 +221,16 @@ class LogWire(Wire):
 
     names_dests = False
     """Whether entries may name the message's own destinations."""
+    stands_for_earlier = True
+    """Whether a message stands for earlier ones of its sender to the same destination.
+
+    Then a log has at most n entries of each sender, and merging such logs makes another.
+    """
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.sets = Sets(view)
+        self._is_disjoint = self.stands_for_earlier and not view.options.get("lookahead")
 
     def put(self, message: Message) -> bytes:
         """Return tops and log."""
@@ -271,6 +290,8 @@ class LogWire(Wire):
             raise PeerError(_OTHER_FORM)
         if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
+        if length > 1 and self._is_disjoint and is_repeated(log, low):
+            raise PeerError(REPEATED)
         return (tops, log), at
 
     def put_own(self, packet: Packet) -> bytes:

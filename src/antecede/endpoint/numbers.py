@@ -113,11 +113,13 @@ def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
         column = bytes([min(value, 255) for value in values])
     if count <= FEW:
         number, lane = EIGHT, column
-        if 255 not in column:
-            return EIGHT, column
     else:
-        number = _width(count, sum(column))
-        lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+        total = sum(column)  # what follows is _width()
+        if total < _MEANS[1] * count:
+            number = 1 if total >= _MEANS[0] * count else 0
+        else:
+            number = 2 if total < _MEANS[2] * count else EIGHT
+        lane = put_lane(column, WIDTHS[number])
     if column.translate(None, _BELOW[number]):
         most = _MOST[number]
         return number, lane + b"".join([varint(value - most) for value in values if value >= most])
@@ -271,7 +273,7 @@ _NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
 
 RICE: Final = len(WIDTHS)
 """From here on the forms of blocks in Rice's code, with k = 0 and more."""
-_HALF_MEANS: Final = (3, 6, 12, 22)
+_HALF_MEANS: Final = (3, 7, 15, 22)
 """Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
 _UNARY: Final = ["1" * value + "0" for value in range(256)]
 _OVER: Final = [bytes([value >> k for value in range(256)]) for k in range(4)]

@@ -50,7 +50,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from antecede.endpoint import logs
-from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
@@ -81,7 +80,7 @@ class AcknowledgedWire(LogWire):
             numbers += [len(corrections), *[part for pair in corrections for part in pair]]
         return b"".join(map(varint, numbers))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Data | Answer, int]:
         seq, at = read_count(data, at)
         if message.seq:
             if seq >= message.seq:
@@ -157,10 +156,6 @@ class Acknowledged(Logged):
         it does not know to be delivered everywhere."""
         self._last = [0] * n
         self._owed: list[list[int]] = [[] for _ in range(n)]
-
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_flag("releases", options["releases"])
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), with this message among those that are not acknowledged."""

@@ -38,9 +38,8 @@ References
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import Counted, ascending, gaps, larger, misplaced, stepped, steps
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
@@ -78,7 +77,7 @@ class BoundedWire(Wire):
         numbers = steps([number for _, _, number in entries], message.seq)
         return varint(len(entries)) + put_block(gaps(places) + counts + numbers)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Columns, int]:
         n, sender, seq = self.view.n, message.sender, message.seq
         length, at = read_varint(data, at)
         if length > n * n or length > 8 * len(data):
@@ -153,7 +152,6 @@ class Bounded(Counted):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("column", options["column"], CHOICES)
         k, n = options["k"], len(members)
         if k is None:
             options["k"] = 2 * n

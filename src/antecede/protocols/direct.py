@@ -39,16 +39,15 @@ References
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import larger, stepped, steps
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -76,7 +75,7 @@ class DirectWire(Wire):
         parts = [list(map(len, barriers)), senders, steps(numbers, message.seq)]
         return b"".join([put_block(part) for part in (parts if senders else parts[:1])])
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, seq = self.view.n, self.view.shift, message.seq
         sizes, at = get_block(data, at, n)
         total = sum(sizes)
@@ -159,11 +158,6 @@ class Direct(Rules):
         """CB_i; and DELIVERED_i: by member, the last message of each known delivered there."""
         self._known: list[Barrier] = [{} for _ in range(view.n)]
 
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("prune", options["prune"], PRUNES)
-        as_choice("own_slot", options["own_slot"], OWN_SLOTS)
-
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send CB as it was; the message then stands for what it follows."""
         barriers, me = self._barriers, self.me
@@ -178,7 +172,7 @@ class Direct(Rules):
     def check(self, packet: Packet) -> str:
         sets: Control = packet.content.control
         claimed = max([barrier.get(self.me, 0) for barrier in sets]) >> self.shift
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(claimed)
 
     def needs(self, packet: Packet) -> list[int]:
         return list(packet.content.control[self.me].values())

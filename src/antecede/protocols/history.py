@@ -20,7 +20,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -87,7 +87,7 @@ class HistoryWire(Wire):
             newest[sender] = old.seq
         return b"".join(out)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         view, n, form = self.view, self.view.n, data[at]
         keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
         tops = [key >> view.shift for key in keys]
@@ -123,7 +123,7 @@ class HistoryWire(Wire):
         needs, tops = packet.own
         return b"".join(map(varint, (len(needs) + 1, *needs, *tops)))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Waits | None, int]:
         count, at = read_varint(data, at)
         if not count:
             return None, at

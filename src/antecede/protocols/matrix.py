@@ -31,7 +31,7 @@ References
 from __future__ import annotations
 
 from operator import gt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced
 from antecede.endpoint.fields import Fields
@@ -84,7 +84,7 @@ class MatrixWire(Wire):
         parts = self._known[k][row] = least, [count - least for count in others], sum(row)
         return parts
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, sender = self.view.n, self.view.shift, message.sender
         base, at = read_varint(data, at)
         values, at = get_block(data, at, n - 1 + n + n * (n - 1))

@@ -70,10 +70,12 @@ class NonAtomicWire(LogWire):
 
     names_dests = True
 
+    stands_for_earlier = False  # the parts of an event do not stand for one another
+
     def put(self, message: Message) -> bytes:
         return varint(message.seq - message.control[2]) + super().put(message)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Data, int]:
         """Read both; only parts of the same event may name the message's destinations."""
         gap, at = read_count(data, at)
         (tops, log), at = super().get(data, at, message)

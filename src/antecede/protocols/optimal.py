@@ -55,7 +55,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
-from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
@@ -70,7 +69,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import BYTE, put_ascending
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -136,11 +135,11 @@ class Optimal(Rules):
         self._tops: Tops = list(range(view.n))
         self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
-        """Not merged yet: keys, destinations and controls."""
+        """Messages that LOG_j does not show yet: keys, destinations and controls, oldest first."""
         self._is_known = False
-        """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+        """Whether the first of these is our own last message, which carried all of ``_log``."""
         self._run: Tops = []
-        """The tops of the last message of a run, which nobody else has."""
+        """The tops of that message, if it ends a run; no packet shares them, so they may change."""
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -150,8 +149,6 @@ class Optimal(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        for name, value in options.items():
-            as_flag(name, value)
         if options["differential"] and (options["hardware_multicast"] or options["lookahead"]):
             raise UsageError("differential excludes hardware_multicast and lookahead; choose one")
 
@@ -169,17 +166,21 @@ class Optimal(Rules):
         return needs
 
     def repeat(self) -> bool:
-        """SND(2) to SND(5), if all that is new is that our last message went to one process."""
+        """SND(2) to SND(5) for M, if our last message L went to d alone, and M follows at once.
+
+        SND(2) and SND(3): the one entry that names d is L's, and M brings it to d as its need. So
+        all that O_M has besides L's control is that L was sent: in ``tops``.
+        """
         heard = self._heard
         if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
-            return False
+            return False  # something was delivered in between, or nothing was sent before
         key, dests, (tops, log) = heard[0]
         if dests & dests - 1 or not dests:
-            return False
+            return False  # L went to several
         if tops is not self._run:
             tops = self._run = tops.copy()
         tops[self.me] = key
-        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        heard[0] = key + (1 << self.shift), dests, (tops, log)  # SND(4): M in place of L
         return True
 
     def check(self, packet: Packet) -> str:
@@ -209,26 +210,29 @@ class Optimal(Rules):
         return self.places[sender]
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """RCV(2) for a run, and a note of its last message, whose sender knew of the others."""
+        """RCV(2) for a run; RCV(3) to RCV(5) only for its last message, which shows the others."""
         message = first.content
         sender, shift = message.sender, self.shift
         key = message.seq << shift | sender
         is_next = self.reached[sender] == key and message.seq + count <= COUNT_MAX
         if type(self) is not Optimal or not is_next:
             return False
-        before = key + (count - 1 << shift)
         tops, log = message.control
+        before = key + (count - 1 << shift)  # what the last message follows, and knows of
         control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
-            self._heard.pop()
+            self._heard.pop()  # the last one carries all that the first did
         self._heard.append((last, message.dests, control))
         if len(self._heard) > HEARD_MAX:
             self._merge()
         return True
 
     def _merge(self) -> None:
-        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging."""
+        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging.
+
+        ``tops`` and ``log`` begin as the newest one's control, and take in the others, then LOG_j.
+        """
         low, mine = self.view.low, 1 << self.me
         tops: Tops = []
         log: Log = {}
@@ -240,7 +244,7 @@ class Optimal(Rules):
                 tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
             else:
                 continue  # whoever sent one that is merged knew of it
-            tops[sender] = key  # RCV(3): the message itself, for its other destinations
+            tops[sender] = key  # RCV(3): O_M gets M itself, for its other destinations
             if rest := dests & ~(1 << sender | mine):
                 log[key] = rest
         if not self._is_known:
@@ -306,7 +310,7 @@ class Remarks(Optimal):
         return [key for key, mask in log.items() if mask >> self.me & 1]
 
     def arrived(self, packet: Packet) -> None:
-        """RCV(3) to RCV(5) early, with the message's own entries, which name this process."""
+        """RCV(3) to RCV(5) early, with the needs too: nothing that they name is delivered yet."""
         if not self._looks_ahead:
             return
         key, sender, bit = self.key(packet), packet.content.sender, 1 << self.me
@@ -314,7 +318,7 @@ class Remarks(Optimal):
         log = log | {need: log.get(need, 0) | bit for need in self.needs(packet)}
         rest = packet.content.dests & ~(1 << sender)
         if key <= self._tops[sender]:
-            rest &= self._log.get(key, 0)
+            rest &= self._log.get(key, 0)  # others told of M before; RCV(4): what both name stays
         tops, log = logs.entered(tops, log, key, 0, self.low)
         self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
         if rest:
@@ -375,7 +379,10 @@ class DifferentialWire(Wire):
             raise PeerError("ends too early, or has entries that are gone although all is new")
         if any(mask >> self.view.n for mask in masks):
             raise PeerError("names destinations that are not members")
-        return (bool(is_all), gone, dict(zip(keys, masks, strict=True))), end
+        fresh = dict(zip(keys, masks, strict=True))
+        if logs.is_repeated(fresh, self.view.low):
+            raise PeerError(logs.REPEATED)
+        return (bool(is_all), gone, fresh), end
 
     def spell(self, packet: Packet) -> object:
         """Return O_M, or ("diff", what is gone, what is new or changed)."""
@@ -419,9 +426,7 @@ class Differential(Optimal):
         return own
 
     def check(self, packet: Packet) -> str:
-        newest = logs.newest(self.view, packet.own[2])[self.me]
-        is_too_new = newest >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(logs.newest(self.view, packet.own[2])[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1), after the packet before on the channel; until then as far as it can be told."""
@@ -440,6 +445,8 @@ class Differential(Optimal):
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
+        if len(entries) > self.view.n * (self.view.n + 1):  # no process says so much
+            entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 

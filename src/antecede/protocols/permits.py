@@ -41,7 +41,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -75,7 +75,7 @@ class PermitsWire(Wire):
         seq = packet.content.seq
         return varint(first) + varint(seq - 1 - mark if seq else mark)
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Marked, int]:
         seq = packet.content.seq
         first, at = read_count(data, at, 1 if seq else 0)
         mark, at = read_count(data, at)

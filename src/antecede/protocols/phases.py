@@ -28,7 +28,7 @@ References
 from __future__ import annotations
 
 from bisect import insort
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
 from antecede.endpoint.fields import Fields
@@ -78,7 +78,7 @@ class PhasesWire(Wire):
         stamp, stamps = message.control
         return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Stamps | Word, int]:
         if not message.seq:
             code, at = read_varint(data, at)
             last, at = read_count(data, at)

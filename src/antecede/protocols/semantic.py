@@ -53,7 +53,7 @@ References
 from __future__ import annotations
 
 from operator import add, gt, sub
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
 from antecede.endpoint.fields import Fields
@@ -90,7 +90,7 @@ class SemanticWire(Wire):
         ends = put_vector(last, self.view, message.seq)
         return b"".join((ends, put_block(gaps), varint(least), above, after))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift = self.view.n, self.view.shift
         last, at = get_vector(data, at, self.view, message.seq)
         gaps, at = get_block(data, at, n)

@@ -64,7 +64,7 @@ from antecede.endpoint.logs import Entries, Log
 from antecede.endpoint.messages import FREE, PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
@@ -258,8 +258,7 @@ class SemanticOptimal(Rules):
         (log, prefixes), (needs, points) = _parts(packet)
         claims = [key for key in (*log, *needs, *points) if key & self.low == self.me]
         claimed = max(prefixes[self.me], *claims) if claims else prefixes[self.me]
-        is_too_new = claimed >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(claimed >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         return packet.own[0]

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import ascending, gaps
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo
@@ -53,7 +52,6 @@ from antecede.endpoint.rules import (
     Rules,
     State,
     Wire,
-    knows_too_much,
     load_message,
     saved_message,
 )
@@ -180,10 +178,6 @@ class Serial(Rules):
         self._has_asked = False
         self._gone = 0
 
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("entries", options["entries"], CARRIED)
-
     def admit(self, others: tuple[int, ...]) -> None:
         if self._token is None:
             self._check_queue(1)
@@ -220,8 +214,7 @@ class Serial(Rules):
         if not message.seq and self._home not in (self.me, packet.source_no):
             return "is the token, but neither from its home nor to it"
         claims = [key >> self.shift for key in token.values() if key & self.low == self.me]
-        is_too_new = max(claims, default=0) > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(max(claims, default=0))
 
     def needs(self, packet: Packet) -> list[int]:
         return NOBODY if packet.own is None else [packet.own]

@@ -30,14 +30,14 @@ References
 from __future__ import annotations
 
 from operator import ge, le, sub
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, get_vector, put_block, put_vector
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -62,7 +62,7 @@ class VectorsWire(Wire):
         block = put_block(rest) if rest else b""
         return b"".join((put_vector(keys, self.view, message.seq), whose, block))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, sender = self.view.n, self.view.shift, message.sender
         keys, at = get_vector(data, at, self.view, message.seq)
         time, end = tuple([key >> shift for key in keys]), at + (n + 7 >> 3)
@@ -134,7 +134,7 @@ class Vectors(Rules):
 
     def check(self, packet: Packet) -> str:
         claimed = packet.content.control[0][self.me]
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(claimed)
 
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when T_P >= V_M[me]."""
