@@ -176,9 +176,9 @@ def test_a_browser_shows_the_marked_messages(
     page.locator(".st-event").first.focus()
     assert "a seq 1: send m1 to c" in (tip.text_content() or "")
     drawn = page.locator("figure.st .st-view > svg")
-    before = (drawn.bounding_box() or {})["width"]
+    before = drawn.evaluate("svg => svg.getBoundingClientRect().width")
     page.get_by_label("zoom in").click()
-    assert (drawn.bounding_box() or {})["width"] > before
+    assert drawn.evaluate("svg => svg.getBoundingClientRect().width") > before
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width
     assert trouble == []

@@ -149,7 +149,20 @@ def draw(log: Log, message: str | None) -> Drawing:
 
 def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
     """Check a log that was read, in this process."""
-    return audit_table(log.events, asked_of(log, asked), engine=engine)
+    return traced(audit_table(log.events, asked_of(log, asked), engine=engine), log)
+
+
+def traced(found: Audit, log: Log) -> Audit:
+    """Return an audit whose violations name the traces and spans that they come from."""
+    if not log.origins:
+        return found
+    unknown = dict.fromkeys(("trace_id", "span_id", "message_id"), "")
+    late = []
+    for row in found.records["violations"]:
+        other = log.origins.get(row["overtaker"], unknown)
+        others = {f"overtaker_{name}": value for name, value in other.items()}
+        late.append({**row, **log.origins.get(row["message"], unknown), **others})
+    return replace(found, records={**found.records, "violations": late})
 
 
 def asked_of(log: Log, asked: Asked | None) -> Asked:

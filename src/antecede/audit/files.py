@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from antecede.audit.api import asked_of, audit_frame, audit_log
+from antecede.audit.api import asked_of, audit_frame, audit_log, traced
 from antecede.audit.found import Audit
 from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.audit.results import AuditedFile, in_seconds
@@ -62,7 +62,7 @@ def audit_on(
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
         events = spark.createDataFrame(log.events)
-        audited = check(events, asked_of(log, asked))
+        audited = traced(check(events, asked_of(log, asked)), log)
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected.to_pylist(), rows)
