@@ -110,8 +110,7 @@ def audit(
     if engine is not None and engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
-    if windows is not None:
-        require_windows(windows)
+    require_windows(windows)
     asked = Asked(explain, undecidable, assume_complete, complete_until_end)
     if is_frame:
         frame = renamed_frame(given, columns or {})

@@ -38,7 +38,7 @@ COMPARED_MAX = 20_000_000
 
 
 class Place(NamedTuple):
-    """What may be late: a message (by an event of it) at a process; no event if too much to tell."""
+    """A message (by an event of it) that may be late at a process; no event if too much to tell."""
 
     process: int
     event: int | None
@@ -127,7 +127,7 @@ class _Doubt:
         return None
 
     def _earliest(self, found: _Pass, send: int, p: int) -> int:
-        """Return after how many events of a process it can have delivered a message at the earliest.
+        """Return after how many events of a process it can have delivered a message, at least.
 
         Not before events that the send follows, nor before a clock that does not count the send.
         """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from antecede.audit.doubt import find_doubt
 from antecede.audit.plain import Clock, Order, count, findings_of, missing_rows, violation_rows
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from antecede.audit.drawings import Drawing
 
 Table = list[dict[str, Any]]
+#: A frame of Spark, or an Arrow table.
+Frame: TypeAlias = Any
 #: How many violations a notebook shows.
 CARD_ROWS = 5
 #: The column that is added to the violations, last, where the log has times.
@@ -71,7 +73,7 @@ class Audit:
         return tables_of(self.records)
 
     @cached_property
-    def violations(self) -> Any:  # noqa: ANN401  (a frame of Spark, or an Arrow table)
+    def violations(self) -> Frame:
         """The messages that a process delivered after an effect of them.
 
         ``to_pandas()`` (in Spark ``toPandas()``) makes a data frame of it.
@@ -79,16 +81,16 @@ class Audit:
         return self._framed("violations")
 
     @cached_property
-    def missing(self) -> Any:  # noqa: ANN401
+    def missing(self) -> Frame:
         """The messages that a process never delivered, although it delivered an effect of them."""
         return self._framed("missing")
 
     @cached_property
-    def findings(self) -> Any:  # noqa: ANN401
+    def findings(self) -> Frame:
         """The inconsistencies of the log."""
         return self._framed("findings")
 
-    def _framed(self, name: str) -> Any:  # noqa: ANN401
+    def _framed(self, name: str) -> Frame:
         table = self.tables[name]
         return table if self.frame is None else self.frame(table)
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
@@ -34,9 +35,9 @@ COLUMNS = {
 }
 
 
-def require_windows(windows: int) -> None:
+def require_windows(windows: int | None) -> None:
     """Refuse a number of windows that a log cannot be cut into."""
-    if not 1 <= windows <= WINDOWS_MAX:
+    if windows is not None and not 1 <= windows <= WINDOWS_MAX:
         most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
         msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
         raise UsageError(msg)
@@ -194,10 +195,9 @@ def _write_tables(folder: RunFolder, place: str, tables: Mapping[str, Table]) ->
 def has_arrow() -> bool:
     """Return whether Arrow is installed, which the files of small logs do without."""
     try:
-        import pyarrow as pa  # noqa: F401
+        return find_spec("pyarrow") is not None
     except ModuleNotFoundError:
         return False
-    return True
 
 
 def _csv_of(rows: Table, columns: Sequence[str]) -> str:

@@ -121,7 +121,7 @@ def decide(
     depend on their order. ``missing`` are the first messages that never arrived although an effect
     did: they break the order if the log is complete. ``is_whole`` says that no stated destination
     lacks a delivery. ``doubt`` says what can be hidden; it is asked last, because it may take long.
-    ``undecidable`` is what the log's reader knows: why the deliveries in it say nothing about order.
+    ``undecidable`` is what the log's reader knows: why its deliveries say nothing about order.
     """
     broken = _violations(counts, missing if trust.until_end else ())
     if broken and not cycles and (not ties or is_certain()):
@@ -220,8 +220,8 @@ def _absent(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]]) -> 
     count = counts["missing"]
     which = "a delivery" if count == 1 else f"{count:,} deliveries"
     return (
-        f"The log lacks {which} of messages whose effects it has: {_named(counts, missing)}. Either "
-        "the message came late or never, or the line is not in the log."
+        f"The log lacks {which} of messages whose effects it has: {_named(counts, missing)}. "
+        "Either the message came late or never, or the line is not in the log."
     )
 
 

@@ -6,10 +6,10 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -144,10 +144,8 @@ def audit(
     from antecede.audit.results import compiled, require_windows
     from antecede.audit.verdicts import Asked
 
-    if windows is not None:
-        require_windows(windows)
-    if local:
-        require_no_spark(ctx)
+    require_windows(windows)
+    wants_spark = wants_spark_only(ctx, local=local)
     call = _Call(
         form=form,
         how=(pattern, send, deliver, delimiter),
@@ -155,8 +153,7 @@ def audit(
         alias=alias,
         fields=field,
         strict=strict,
-        local=local,
-        wants_spark=any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait")),
+        engine="spark" if wants_spark else "local" if local else "",
         windows=windows,
         out=out,
         spark={"master": master, "memory": memory, "wait": wait},
@@ -190,8 +187,7 @@ class _Call:
     alias: list[str] | None
     fields: list[str] | None
     strict: bool
-    local: bool
-    wants_spark: bool
+    engine: str
     windows: int | None
     out: Path | None
     spark: Mapping[str, Any]
@@ -208,38 +204,33 @@ class _Call:
     def run(self, logs: list[Path]) -> int:
         """Audit files, write and print the results, and return the exit status."""
         from antecede.audit.results import allowance, write_results
-        from antecede.audit.small import form_of_small
+        from antecede.audit.small import audit_small, form_of_small
         from antecede.runs import RunFolder
 
-        small = None
-        special = self.strict or self.execution or self.alias or self.fields or any(self.how)
-        if not (self.local or self.wants_spark or special):
-            small = form_of_small(logs, self.form)
-        run = _Run(logs, self.windows, self.execution, self.asked)
-        if small is None:
-            run.sources = self._sources(logs)
+        is_odd = self.strict or self.execution or self.alias or self.fields or any(self.how)
+        small = None if is_odd or self.engine else form_of_small(logs, self.form)
+        read = partial(
+            sources_of, logs, self.form, self.how, self.alias, self.fields, strict=self.strict
+        )
+        run = _Run(read, self.asked, self.execution, self.windows, self.engine)
         options = {
             **(_small_options(logs, small) if small else log_options(run.sources)),
             "execution": self.execution,
-            "engine": "local" if self.local else "spark" if self.wants_spark else None,
+            "engine": self.engine or None,
             "windows": self.windows,
             "assume_complete": self.asked.assume_complete,
             "complete_until_end": self.asked.complete_until_end,
             "max_violations": self.max_violations,
             "ignore": self.ignore,
-            "master": None if self.local else self.spark["master"],
+            "master": self.spark["master"],
         }
-        with RunFolder.open(self.out, "audit", options=options) as folder, ExitStack() as stack:
-            audited = run.small(small) if small else None
-            if audited is None and not run.sources:
-                run.sources = self._sources(logs)
-            if audited is None and not self.wants_spark and (self.local or run.is_small()):
-                audited = run.here(local=self.local)
+        with RunFolder.open(self.out, "audit", options=options) as folder, ExitStack() as sessions:
+            audited = (audit_small(logs, small, self.asked) if small else None) or run.here()
             if audited is None:
                 from antecede.spark.session import session
 
-                spark = stack.enter_context(session(app="antecede-audit", **self.spark))
-                audited = run.on(spark)
+                spark = session(app="antecede-audit", **self.spark)
+                audited = run.on(sessions.enter_context(spark))
             allowed = {
                 label: allowance(one.audit, self.max_violations, self.ignored)
                 for label, one in audited.items()
@@ -256,9 +247,6 @@ class _Call:
             path = folder.path
             say(f"Tables and page: {path / 'index.html'}" if self.page else f"Tables: {path}")
         return exit_code(results)
-
-    def _sources(self, logs: list[Path]) -> list[Source]:
-        return sources_of(logs, self.form, self.how, self.alias, self.fields, strict=self.strict)
 
     def _tell_others(
         self,
@@ -323,39 +311,43 @@ def _heard(call: _Call, address: str, every: float | None) -> int:
 
 @dataclass
 class _Run:
-    """One audit, in the way that suits the log."""
+    """One audit of a log that is not small, by an engine or, if none is asked for, as suits it."""
 
-    logs: Sequence[Path]
-    windows: int | None
-    execution: str | None
+    read: Callable[[], list[Source]]
     asked: Asked
-    sources: list[Source] = dataclass_field(default_factory=list)
+    execution: str | None
+    windows: int | None
+    engine: str
 
-    def small(self, form: str) -> dict[str, AuditedFile] | None:
-        """Audit small event logs with the standard library; None if that cannot explain them."""
-        from antecede.audit.small import audit_small
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The files of the log."""
+        return self.read()
 
-        return audit_small(self.logs, form, self.asked)
-
-    def is_small(self) -> bool:
-        """Return whether a log is read and checked in this process faster than by Spark."""
+    def here(self) -> dict[str, AuditedFile] | None:
+        """Audit in this process; None if Spark is asked for, or better."""
         from antecede.audit.small import BYTES_MAX
 
-        sizes = (s.path.stat().st_size for s in self.sources if s.data is None and s.path.is_file())
-        folders = any(source.path.is_dir() for source in self.sources)
-        return not folders and sum(sizes) <= BYTES_MAX
-
-    def here(self, *, local: bool) -> dict[str, AuditedFile]:
-        """Audit in this process."""
+        if self.engine != "local":
+            sizes = (s.path.stat().st_size for s in self.sources if s.data is None)
+            folders = any(source.path.is_dir() for source in self.sources)
+            if self.engine == "spark" or folders or sum(sizes) > BYTES_MAX:
+                return None
         from antecede.audit.files import audit_here
 
-        return audit_here(self.sources, self.execution, self.asked, engine="local" if local else "")
+        return audit_here(self.sources, self.execution, self.asked, engine=self.engine)
 
     def on(self, spark: SparkSession) -> dict[str, AuditedFile]:
         """Audit on Spark."""
         from antecede.audit.files import audit_on
 
         return audit_on(spark, self.sources, self.windows, self.execution, self.asked)
+
+
+def wants_spark_only(ctx: typer.Context, *, local: bool) -> bool:
+    """Return whether options of Spark were given; refuse them beside --local."""
+    require_no_spark(ctx, local=local)
+    return any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
 
 
 def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:

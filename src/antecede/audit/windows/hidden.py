@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.arrays import Flags, Ints, Vectors, inline, jit
+from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
 from antecede.audit.windows.copies import Settled
 from antecede.audit.windows.edges import CLOCK_HERE, anchors
 from antecede.audit.windows.matching import (
@@ -343,6 +343,27 @@ def _bounds(row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Int
 
 
 @jit
+def _grown(pool: Vectors, used: int) -> Vectors:
+    """Return a pool with room for one more."""
+    if used < pool.shape[0]:
+        return pool
+    wider = np.zeros((2 * used, *pool.shape[1:]), np.int32)
+    wider[:used] = pool
+    return wider
+
+
+@jit
+def _stray(state: Vectors, got: Vectors, p: int, is_clocked: Scalar) -> None:
+    """Note a delivery without its send; a clock counts all that it brought."""
+    if is_clocked:
+        for s in range(state.shape[1]):
+            got[1, s] = max(got[1, s], state[0, s])
+    else:
+        state[2, p] = state[0, p]
+        got[2, p] = state[0, p]
+
+
+@jit
 def _sweep(
     n: int,
     events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
@@ -358,16 +379,13 @@ def _sweep(
     A stray is a delivery without its send; the third vector has the last one of each process.
     """
     start, who, kind, link, uses = events
-    strays, clocked = flags
-    keep, size = wanted
-    after, number, begin = maybe
+    (strays, clocked), (keep, size), (after, number, begin) = flags, wanted, maybe
     state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 3, n), np.int32)
     pending, at = np.zeros((n, 3, n), np.int32), begin[:n].copy()
-    place, slot = start[:n].copy(), np.full(kind.size, -1, np.int64)
-    left, free = uses.copy(), [np.int64(0)]
-    pool, used = np.zeros((1024, 3, n), np.int32), 0
+    place, slot, left = start[:n].copy(), np.full(kind.size, -1, np.int64), uses.copy()
+    pool, used, free = np.zeros((1024, 3, n), np.int32), 0, [np.int64(0)]
     kept = np.zeros((size, 3, n), np.int32)
-    has_edges, has_asked, moved = edges[0].size > 0, asked[1].size > 0, True
+    has_edges, moved = edges[0].size > 0, True
     asked_at, last_clock = asked[0][:-1].copy(), np.zeros(n, np.int64)
     while moved:
         moved = False
@@ -399,17 +417,13 @@ def _sweep(
                     _merge(pending[p], known[number[at[p]]])
                     at[p] += 1
                 state[p, 0, p] = spot
-                if has_asked:
+                if asked[1].size:
                     _bounds(state[p, 0], p, last_clock[p], asked_at, asked)
                 for s in range(n):
                     state[p, 1, s] = max(state[p, 1, s], pending[p, 1, s], state[p, 0, s])
                     state[p, 2, s] = max(state[p, 2, s], pending[p, 2, s])
-                if strays[i] and clocked[i]:
-                    for s in range(n):
-                        got[p, 1, s] = max(got[p, 1, s], state[p, 0, s])
-                elif strays[i]:
-                    state[p, 2, p] = spot
-                    got[p, 2, p] = spot
+                if strays[i]:
+                    _stray(state[p], got[p], p, clocked[i])
                 if clocked[i]:
                     state[p, 1] = state[p, 0]
                     state[p, 2] = 0
@@ -418,10 +432,7 @@ def _sweep(
                     if len(free) > 1:
                         slot[i] = free.pop()
                     else:
-                        if used == pool.shape[0]:
-                            wider = np.zeros((2 * used, 3, n), np.int32)
-                            wider[:used] = pool
-                            pool = wider
+                        pool = _grown(pool, used)
                         slot[i] = used
                         used += 1
                     pool[slot[i]] = state[p]
