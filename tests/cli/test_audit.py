@@ -266,7 +266,7 @@ def test_advice_has_a_row_per_protocol_and_a_choice(tmp_path: Path) -> None:
     assert rows["matrix"]["entries_per_copy"] == 9
     assert rows["phases"]["status"] == "skipped"
     assert said["recommendation"] in rows
-    assert said["reason"].startswith(said["recommendation"])
+    assert said["reason"].startswith(f"Use {said['recommendation']}")
 
 
 @pytest.mark.parametrize("verb", ["audit", "advise", "report"])
