@@ -101,7 +101,7 @@ def test_the_reason_names_a_few_events_of_many_cycles(count: int) -> None:
 def test_deliveries_that_match_no_send_decide_nothing(messages: tuple[str, ...]) -> None:
     found = audit(SENDS[0], *deliveries(*messages))
     assert found.verdict == "undecidable"
-    assert "use the same message id at both ends" in found.reason
+    assert "log the same id at both ends" in found.reason
 
 
 def test_what_the_reader_knows_decides_unless_a_violation_is_found() -> None:

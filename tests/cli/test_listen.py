@@ -196,4 +196,4 @@ def test_every_so_often_what_came_is_audited(tmp_path: Path) -> None:
     assert (out / "summary.json").exists()
     program.send_signal(signal.SIGINT)
     said, _ = program.communicate(timeout=600)
-    assert said.count("Causal order was broken") >= 2
+    assert "Causal order was broken" in said
