@@ -129,7 +129,7 @@ def nearest(markup: str) -> float:
 
 
 def test_a_late_arrow_passes_the_events_of_the_processes_between() -> None:
-    """It was drawn straight through the middle process's event, and seemed to be delivered there."""
+    """It was drawn straight through the middle process's event, and seemed to end there."""
     shop = [
         Event("shop", 1, "send", "order", ("bank", "warehouse")),
         Event("bank", 1, "deliver", "order"),

@@ -196,8 +196,8 @@ def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
         for cost in choice.partial
     ]
     sentences += [
-        f"If messages must never wait, use {cost.protocol}{_extent(cost)}: it adds {_ms(cost)}, but "
-        f"each copy contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
+        f"If messages must never wait, use {cost.protocol}{_extent(cost)}: it adds {_ms(cost)}, "
+        f"but each copy contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
         for cost in choice.carriers
     ]
     return sentences

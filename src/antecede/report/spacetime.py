@@ -396,7 +396,8 @@ vertical-align:middle;border-top:3px solid}
 .st-view>svg{display:block;width:100%;height:auto}
 .st-lane{stroke:#c3cad2;stroke-width:1.5}
 .st-name{font:13px system-ui,sans-serif;text-anchor:end;fill:#1b1f24}
-.st-event circle,.st-event rect,.st-sign circle,.st-sign rect{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
+.st-event circle,.st-event rect,.st-sign circle,.st-sign rect
+{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
 .st-event.st-send circle,.st-sign.st-send circle{fill:#1b1f24}
 .st-event:hover circle,.st-event:focus circle,.st-event:hover rect,.st-event:focus rect
 {stroke:#D55E00;stroke-width:3}
