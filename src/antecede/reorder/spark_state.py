@@ -207,7 +207,7 @@ class Reorder(StatefulProcessor):
         came: int,
     ) -> Iterator[Row]:
         machine = bucket.machine
-        bucket.save(self.store, now)
+        bucket.save(self.store)
         duplicates, machine.duplicates = machine.duplicates, 0
         self._set_timer(before, machine.deadline())
         while len(_buckets_kept) >= CACHED_MAX:
