@@ -10,7 +10,7 @@ import pytest
 
 from antecede.cli.main import app
 from antecede.cli.reorder import _Job, _told
-from antecede.reorder.files import Totals
+from antecede.reorder.progress import Progress
 from antecede.reorder.source_and_sink import claimed
 
 #: Holds the folders of its arguments until it is killed.
@@ -74,7 +74,8 @@ def test_one_folder_can_be_both_result_and_checkpoint(tmp_path: Path) -> None:
 
 def test_the_last_line_tells_of_held_rows_and_how_to_see_them() -> None:
     job = _Job("in", "my out", "json", Path("my out/checkpoint"), None, None)
-    totals = Totals(print, rows_in=1_011, rows_out=1_005, rejected=5)
+    totals = Progress(print)
+    totals.rows_in, totals.rows_out, totals.rejected = 1_011, 1_005, 5
     assert "held" not in _told(totals, job)
     totals._held.update({0: 1, 3: 0})
     first, second = _told(totals, job).splitlines()

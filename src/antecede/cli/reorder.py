@@ -18,7 +18,7 @@ from antecede.reorder.source_and_sink import is_url, require_server, shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from antecede.reorder.files import Figures, Totals
+    from antecede.reorder.progress import Figures, Progress
 
 #: How many held rows the terminal lists.
 SHOWN = 20
@@ -243,7 +243,7 @@ def _run(
         typer.echo(_told(totals, job))
 
 
-def _told(totals: Totals, job: _Job) -> str:
+def _told(totals: Progress, job: _Job) -> str:
     """Return the last lines of a query: how many rows went where, and how to see those held."""
     place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
     held = f", {totals.held:,} held" if totals.held else ""
@@ -268,9 +268,9 @@ def _show(figures: Figures) -> None:
 
 
 def _show_waiting(spark: SparkSession, checkpoint: Path, *, as_json: bool) -> None:
-    from antecede.reorder.waiting import waiting
+    from antecede.reorder.waiting import held_rows
 
-    found = waiting(spark, str(checkpoint))
+    found = held_rows(spark, str(checkpoint))
     if as_json:
         rows = [{**held._asdict(), "lacks": list(held.lacks)} for held in found]
         typer.echo(json.dumps({"held": len(found), "rows": rows}, indent=2, default=str))

@@ -16,7 +16,17 @@ import pyarrow as pa
 
 from antecede.arrays import Ints
 from antecede.errors import UsageError
-from antecede.reorder.columns import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
+from antecede.reorder.columns import (
+    CAUSES,
+    CHANNEL,
+    DEST,
+    KEY,
+    PREFIX,
+    REASON,
+    RELEASE,
+    SEQ,
+    TIME,
+)
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
 from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
@@ -107,8 +117,6 @@ TRAIL = 8
 SLOT_SHARE = 1 / 16
 #: What the state of 0.2.0 does not tell. A destination that it names is kept for ever.
 UNKNOWN = {"since": 0, "last": 1 << 62, "to": 0, "dropped": 0, "dropped_time": 0}
-#: What a person may tell to do with a message.
-RELEASE, DROP = "release", "drop"
 
 
 @dataclass(frozen=True)

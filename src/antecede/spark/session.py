@@ -395,6 +395,12 @@ def _built(master: str, outcome: list[SparkSession | BaseException], wait: float
     raise MasterError(msg, master=master, reason=reason) from found
 
 
+def is_from_spark(error: Exception) -> bool:
+    """Return whether PySpark, or Java through py4j, raised this; a Connect client has no py4j."""
+    origin = type(error).__module__.split(".")[0]
+    return origin in ("pyspark", "py4j")
+
+
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
