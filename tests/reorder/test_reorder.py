@@ -147,6 +147,8 @@ def test_a_person_sees_releases_and_drops_while_the_query_runs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     come, told, checkpoint = tmp_path / "in", tmp_path / "told", tmp_path / "checkpoint"
+    come.mkdir()
+    told.mkdir()
 
     def events(*names: tuple[str, str | None]) -> pa.Table:
         columns = zip(*names, strict=True)
@@ -179,7 +181,6 @@ def test_a_person_sees_releases_and_drops_while_the_query_runs(
         found = spark.read.parquet(str(tmp_path / "out")).collect()
         return sorted((r.event_id, r.position, r.released, r.rejected) for r in found)
 
-    told.mkdir()
     put(come, "0", events(("2", "1"), ("3", "2"), ("5", "4"), ("6", "5"), ("0", None)))
     assert run() == [("0", 1, False, None)]
     seen = waiting(spark, str(checkpoint)).orderBy("id").collect()

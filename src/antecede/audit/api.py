@@ -44,7 +44,7 @@ from antecede.audit.windows.rounds import (
 )
 from antecede.errors import UsageError, shown
 from antecede.events.sources import refuse_empty, sorted_out
-from antecede.spark.frames import plain_frame
+from antecede.spark.frames import frame_of, plain_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -142,7 +142,8 @@ def audit(
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
-    violations, missing, findings = map(events.sparkSession.createDataFrame, found.tables.values())
+    spark = events.sparkSession
+    violations, missing, findings = (frame_of(spark, table) for table in found.tables.values())
     return replace(found, violations=violations, missing=missing, findings=findings)
 
 

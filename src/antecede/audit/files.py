@@ -37,7 +37,7 @@ from antecede.events.sources import (
 )
 from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
 from antecede.runs import RunFolder
-from antecede.spark.frames import plain_frame, read_natively, readable, rejected_rows
+from antecede.spark.frames import frame_of, plain_frame, read_natively, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +161,7 @@ def audit_on(
         return {"": _audit_frame(frame, sources, check)}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        events = spark.createDataFrame(log.events)
+        events = frame_of(spark, log.events)
         audited = check(events, undecidable=why_unauditable(log))
         audited.summary["rejected"] = log.bad
         rows = FrameRows(plain_frame(events))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import re
 import shlex
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -86,6 +89,20 @@ def reorder(
         str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
     ] = None,
     waiting: Waiting = None,
+    release: Annotated[
+        list[str] | None,
+        typer.Option(help="With --waiting: deliver this id without the causes it lacks."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="With --waiting: never deliver this id; nothing waits for it then."),
+    ] = None,
+    dest: Annotated[
+        str | None, typer.Option(help="With --release and --drop: the destination.")
+    ] = None,
+    held_bytes: Annotated[
+        int, typer.Option(min=1, help="Most bytes of rows that a bucket may hold.")
+    ] = 256 << 20,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "2g",
@@ -93,9 +110,9 @@ def reorder(
 ) -> None:
     """Put the rows of a stream into causal order, per destination.
 
-    Each row is a copy of a message: id, dest, source, seq and causes, the ids of messages that the
-    same destination gets first; or it carries an encoded packet. Rows leave once each, with their
-    position. Stop with Ctrl-C; the same call goes on where it stopped.
+    Each row is a copy of a message: id, dest and causes, the ids of messages that the same
+    destination gets first, or one such id; or it carries an encoded packet. Rows leave once each,
+    with their position. Stop with Ctrl-C; the same call goes on where it stopped.
 
     Example: `antecede reorder incoming/ sorted/ --once`
 
@@ -112,24 +129,86 @@ def reorder(
         "timeout": timeout,
         "horizon": horizon,
         "buckets": buckets,
+        "held_bytes_max": held_bytes,
         **_names(name or []),
     }
+    asked = [
+        *(("release", each) for each in release or ()),
+        *(("drop", each) for each in drop or ()),
+    ]
+    if asked or dest is not None:
+        _tell(waiting, asked, dest)
+        return
     if packet is None and members is not None and source is not None and is_url(source):
         packet = "packet"
-    places = _require_places(source, out, waiting, form, checkpoint)
-    options = _checked(options, packet, _split(members), _split(readers), every)
-    for place in filter(is_url, filter(None, (source, out))):
-        require_server(place)
-    with (
-        claimed(places),
-        without_remarks(),
-        session(master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait) as spark,
-    ):
-        if waiting is not None:
-            _show_waiting(spark, waiting, as_json=as_json)
-        elif source is not None and out is not None:
-            job = _Job(source, out, form, checkpoint or Path(out) / "checkpoint", files, messages)
-            _run(spark, job, options, None if once else every, as_json=as_json)
+    with _named_as_options():
+        places = _require_places(source, out, waiting, form, checkpoint)
+        options = _checked(options, packet, _split(members), _split(readers), every)
+        for place in filter(is_url, filter(None, (source, out))):
+            require_server(place)
+        _say_what_comes(source, waiting, master)
+        with (
+            claimed(places),
+            without_remarks(),
+            session(
+                master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait
+            ) as spark,
+        ):
+            if waiting is not None:
+                _show_waiting(spark, waiting, as_json=as_json)
+            elif source is not None and out is not None:
+                state = checkpoint or Path(out) / "checkpoint"
+                job = _Job(source, out, form, state, files, messages)
+                _run(spark, job, options, None if once else every, as_json=as_json)
+
+
+def _say_what_comes(source: str | None, waiting: Path | None, master: str | None) -> None:
+    """Say what takes so long: Spark says nothing until its first batch is done."""
+    where = "Spark" if master is None else f"Spark at {master}"
+    then = f"read what {waiting} holds" if waiting is not None else f"read {shown(source or '')}"
+    typer.echo(f"antecede: starting {where} to {then}; this takes a while", err=True)
+
+
+def _tell(checkpoint: Path | None, asked: list[tuple[str, str]], dest: str | None) -> None:
+    """Leave commands for the query of a checkpoint; it obeys in its next batch."""
+    from antecede.reorder.commands import leave_commands
+    from antecede.reorder.source_and_sink import require_checkpoint
+
+    if checkpoint is None or not asked:
+        msg = "--release, --drop and --dest go together with --waiting CHECKPOINT"
+        raise UsageError(msg)
+    require_checkpoint(checkpoint)
+    leave_commands(checkpoint, asked, dest)
+    what = ", ".join(f"{action} {name}" for action, name in asked)
+    typer.echo(f"told the query of {checkpoint}: {what}; it obeys in its next batch")
+
+
+#: How the command line writes what Python calls by these names.
+_OPTIONS = {
+    "on_missing": "--on-missing", "timeout": "--timeout", "horizon": "--horizon",
+    "buckets": "--buckets", "held_bytes_max": "--held-bytes", "packet": "--packet",
+    "members": "--members", "readers": "--readers",
+}  # fmt: skip
+_IN_PYTHON = re.compile(rf"\b({'|'.join(_OPTIONS)})(?:=(\(\.\.\.\)|'[^']*'|[\w.]*)|(?= is\b))")
+_COLUMNS_IN_PYTHON = "name the columns with id=, causes=, dest=, source= and seq=, or packet="
+_COLUMNS = "name the columns with --name, as in --name id=msg, or --packet"
+
+
+@contextlib.contextmanager
+def _named_as_options() -> Iterator[None]:
+    """Name options in errors as the command line does."""
+
+    def option(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip("'")
+        return " ".join(filter(None, (_OPTIONS[found[1]], "" if value == "(...)" else value)))
+
+    try:
+        yield
+    except UsageError as error:
+        text = str(error).replace(_COLUMNS_IN_PYTHON, _COLUMNS)
+        if (told := _IN_PYTHON.sub(option, text)) == str(error):
+            raise
+        raise UsageError(told) from error
 
 
 def _require_places(
@@ -209,6 +288,7 @@ class _Job(NamedTuple):
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
+    from antecede.reorder.commands import read_commands
     from antecede.reorder.files import read_files, run_files
     from antecede.reorder.nats_source import read_stream, stream_writer
 
@@ -222,7 +302,14 @@ def _run(
         stream = read_files(spark, Path(job.source), job.form, files=job.files, causes=causes)
     out = stream_writer(job.out, options) if is_url(job.out) else Path(job.out)
     totals = run_files(
-        stream, out, checkpoint=job.checkpoint, options=options, every=every, show=_show
+        stream,
+        out,
+        checkpoint=job.checkpoint,
+        options={**options, "commands": read_commands(spark, job.checkpoint)}
+        if "packet" not in options
+        else options,
+        every=every,
+        show=_show,
     )
     result = {
         "verb": "reorder",
