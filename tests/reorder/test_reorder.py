@@ -191,8 +191,8 @@ def test_a_person_sees_releases_and_drops_while_the_query_runs(
     put(told, "1", commands("drop", "4"))
     put(told, "2", commands("explode", "4"))
     assert run() == [
-        ("0", 1, False, None), ("2", 2, True, None), ("3", 3, False, None),
-        ("5", 4, True, None), ("6", 5, False, None),
+        ("0", 1, False, None), ("2", 4, True, None), ("3", 5, False, None),
+        ("5", 2, True, None), ("6", 3, False, None),
     ]  # fmt: skip
     assert waiting(spark, str(checkpoint)).count() == 0
     listener.wait()

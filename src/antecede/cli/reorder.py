@@ -146,14 +146,12 @@ def reorder(
         options = _checked(options, packet, _split(members), _split(readers), every)
         for place in filter(is_url, filter(None, (source, out))):
             require_server(place)
-        _say_what_comes(source, waiting, master)
-        with (
-            claimed(places),
-            without_remarks(),
-            session(
+        with claimed(places), without_remarks(), contextlib.ExitStack() as running:
+            _say_what_comes(source, waiting, master)
+            starting = session(
                 master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait
-            ) as spark,
-        ):
+            )
+            spark = running.enter_context(starting)
             if waiting is not None:
                 _show_waiting(spark, waiting, as_json=as_json)
             elif source is not None and out is not None:

@@ -447,7 +447,8 @@ def stream_writer(url: str, names: Mapping[str, str]) -> Callable[[DataFrame, in
     """Return what publishes a batch of reorder's rows, for ``foreachBatch``; make the stream.
 
     A row goes to ``STREAM.to.DEST``; one that was rejected to ``STREAM.rejected``. Its message id
-    is made of destination and position, so JetStream drops it if the batch is repeated.
+    is made of destination, position and the row's id, so JetStream drops it if the batch is
+    repeated.
     """
     from pyspark.sql import functions as F
 
@@ -479,14 +480,15 @@ def _ordered(frame: DataFrame, stream: str, names: Mapping[str, str]) -> DataFra
     spelt = F.concat(F.lit("="), F.lower(F.hex(dest)))
     token = F.when(dest.rlike(_PLAIN), dest).otherwise(spelt)
     position = F.col("position").cast("string")
+    name = F.col(names.get("id", "id")).cast("string")
     rows = frame.filter("rejected is null").drop("rejected")
     return rows.select(
         F.concat(F.lit(f"{stream}.to."), token).alias("subject"),
         _data(rows).alias("data"),
-        F.concat(token, F.lit("."), position).alias("id"),
+        F.concat_ws(".", token, position, F.hex(F.xxhash64(name))).alias("id"),
         F.create_map(
             F.lit(POSITION_HEADER), position,
-            F.lit(ID_HEADER), F.url_encode(F.col(names.get("id", "id")).cast("string")),
+            F.lit(ID_HEADER), F.url_encode(name),
         ).alias("headers"),
     )  # fmt: skip
 
