@@ -59,9 +59,9 @@ def reorder(
     source: Source = None,
     out: Out = None,
     *,
-    form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
-        "parquet"
-    ),
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the files: parquet, json, csv.")
+    ] = ("parquet"),
     checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,

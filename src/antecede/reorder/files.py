@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import split
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from antecede.errors import UsageError
@@ -80,26 +81,33 @@ def read_files(
     """Return the files of a folder as a stream; all that are there now tell the columns."""
     require_folder(path, form)
     pattern = f"*{{{','.join(FORMATS[form])}}}"
-    reader = spark.read.format(form).option("pathGlobFilter", pattern)
-    schema = _schema_of(reader, path, form, causes)
-    stream = spark.readStream.format(form).schema(schema).option("pathGlobFilter", pattern)
+    told = {"pathGlobFilter": pattern}
+    if form == "csv":  # The first line names the columns, and must be the same in all files.
+        told |= {"header": "true", "enforceSchema": "false"}
+    schema = _schema_of(spark.read.format(form).options(**told), path, form, causes)
+    stream = spark.readStream.format(form).schema(schema).options(**told)
     if files is not None:
         stream = stream.option("maxFilesPerTrigger", files)
-    return stream.load(str(path.resolve()))
+    rows = stream.load(str(path.resolve()))
+    if form == "csv" and causes in rows.columns:
+        rows = rows.withColumn(causes, split(causes, ";"))
+    return rows
 
 
 def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> StructType:
     """Return the columns of all files: each may lack some, but none may contradict another."""
+    is_mixed = False
     try:
         found = reader.option("mergeSchema", "true").load(str(path.resolve()))
         schema = found.schema
         told = set(schema.names) - {CORRUPT}
         # Without a value Spark takes a column of JSON for text.
         if form == "json" and told and dict(found.dtypes).get(causes) == "string":
-            is_empty = found.filter(found[causes].isNotNull()).isEmpty()
-            kind = ArrayType(StringType()) if is_empty else StringType()
+            given = found.filter(found[causes].isNotNull())
+            kind = ArrayType(StringType()) if given.isEmpty() else StringType()
             fields = [StructField(f.name, kind) if f.name == causes else f for f in schema]
             schema = StructType(fields)
+            is_mixed = not given.filter(found[causes].startswith("[")).isEmpty()
     except Exception as error:
         if not is_from_spark(error):
             raise
@@ -107,6 +115,9 @@ def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> S
         reason = told_why[1] if told_why else str(error).strip().splitlines()[0]
         msg = f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
         raise UsageError(msg) from None
+    if is_mixed:
+        msg = f"{causes} is a list in some rows of {path} and one id in others; use one of the two"
+        raise UsageError(msg)
     if not told:
         want = "JSON objects, one a line" if form == "json" else "columns"
         msg = f"the files of {path} have no {want}; the first rows tell the columns"

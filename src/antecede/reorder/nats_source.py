@@ -409,7 +409,9 @@ def read_stream(
     """Return a stream of NATS as rows that reorder takes.
 
     With ``packets`` the messages are those of a reader of nodes; the column ``packet`` has what the
-    order needs. Otherwise the data is JSON with the fields that a row declares, under ``names``.
+    order needs. Otherwise the data is JSON with the fields that a row declares, under ``names``;
+    ``causes`` may be a list or one id. A message without source and seq has its place in the stream
+    for these.
     """
     from pyspark.sql import functions as F
 
@@ -429,10 +431,26 @@ def read_stream(
             "*",
         )
     types = {"id": "string", "dest": "string", "source": "string", "seq": "bigint"}
-    types["causes"] = "array<string>"
-    schema = ", ".join(f"`{(names or {}).get(name, name)}` {kind}" for name, kind in types.items())
-    parsed = rows.withColumn("_row", F.from_json(F.col("data").cast("string"), schema))
-    return parsed.select("_row.*", *rows.columns)
+    types["causes"] = "string"  # A list becomes its JSON.
+    schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    own = {name: (names or {}).get(name, name) for name in types}
+    spelt = ", ".join(f"`{own[name]}` {kind}" for name, kind in types.items())
+    row = F.from_json(F.col("data").cast("string"), spelt).cast(f"struct<{schema}>")
+    parsed = rows.withColumn("_row", row)
+    causes, is_row = F.col("_row.causes"), F.col("_row.id").isNotNull()
+    is_none = causes.isNull() | causes.isin("", "null") | causes.eqNullSafe(F.col("_row.id"))
+    is_placed = is_row & F.col("_row.source").isNull() & F.col("_row.seq").isNull()
+    found = {
+        "id": F.col("_row.id"),
+        "dest": F.col("_row.dest"),
+        "source": F.when(is_placed, F.col("subject")).otherwise(F.col("_row.source")),
+        "seq": F.when(is_placed, F.col("sequence")).otherwise(F.col("_row.seq")),
+        "causes": F.when(is_none, F.array().cast("array<string>"))
+        .when(causes.startswith("["), F.from_json(causes, "array<string>"))
+        .otherwise(F.array(causes)),
+    }
+    columns = [value.alias(own[name]) for name, value in found.items()]
+    return parsed.select(*columns, *rows.columns)
 
 
 def _name(token: Column) -> Column:
