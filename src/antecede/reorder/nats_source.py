@@ -395,6 +395,8 @@ FORMAT: Final = "antecede.nats"
 POSITION_HEADER: Final = "Antecede-Position"
 ID_HEADER: Final = "Antecede-Id"
 REJECTED_HEADER: Final = "Antecede-Rejected"
+AGAIN_SECONDS: Final = 3600.0
+"""How long a query may be down before it repeats a batch into a stream that it made itself."""
 _PLAIN: Final = "^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -472,7 +474,7 @@ def stream_writer(url: str, names: Mapping[str, str]) -> Callable[[DataFrame, in
 
     place = Settings.of({"url": url}).place
     stream = place.stream
-    make_stream(place, [f"{stream}.>"])
+    make_stream(place, [f"{stream}.>"], duplicate_window=AGAIN_SECONDS)
 
     def write(frame: DataFrame, number: int) -> None:
         frame = frame.persist()
