@@ -202,6 +202,8 @@ async def talk(given: argparse.Namespace) -> int:
         log=given.log,
     )
     refused = []
+    if sys.stdin.isatty():
+        tell(f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves.")
 
     async def chatting() -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):

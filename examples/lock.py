@@ -8,7 +8,7 @@ request never reaches anyone before theirs does.
 .. [RA81] G. Ricart and A. K. Agrawala. "An optimal algorithm for mutual exclusion in computer
    networks". Communications of the ACM 24(1), 1981.
 
-Try it: ``python -m examples.lock``.
+Try it: ``python examples/lock.py``.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from antecede.net import Node
-from examples._group import Serving, three_nodes
+from antecede.testing import Service, loopback_nodes
 
 Stamp = tuple[int, str]
 
 
-class Lock(Serving):
+class Lock(Service):
     """One process's side of the lock."""
 
     def __init__(self, node: Node) -> None:
@@ -53,7 +53,8 @@ class Lock(Serving):
     async def _tell(self, whom: list[str], **what: object) -> None:
         await self.node.send(whom, json.dumps(what).encode())
 
-    async def _serve(self) -> None:
+    async def serve(self) -> None:
+        """Answer requests for the lock, and note who agreed."""
         async for delivery in self.node:
             note = json.loads(delivery.payload)
             if note["kind"] == "agree":
@@ -73,7 +74,7 @@ class Lock(Serving):
 async def main() -> None:
     """Let three processes take turns."""
     async with (
-        three_nodes() as nodes,
+        loopback_nodes("ann", "bob", "cat") as nodes,
         Lock(nodes["ann"]) as ann,
         Lock(nodes["bob"]) as bob,
         Lock(nodes["cat"]) as cat,

@@ -4,14 +4,14 @@ Services report what they do to a monitor and pass work on to each other. Report
 ways, so without causal order "paid" can come in before "ordered". With it, the monitor can check
 rules as simple as "nothing is paid that was not ordered" without ever crying wolf.
 
-Try it: ``python -m examples.monitor``.
+Try it: ``python examples/monitor.py``.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 
 from antecede.net import Node
-from examples._group import three_nodes
+from antecede.testing import loopback_nodes
 
 
 async def report(node: Node, monitor: str, text: str) -> None:
@@ -60,7 +60,7 @@ async def watch(node: Node, count: int) -> list[str]:
 
 async def main() -> None:
     """Run a shop, a till and a monitor."""
-    async with three_nodes() as nodes:
+    async with loopback_nodes("ann", "bob", "cat") as nodes:
         till = asyncio.create_task(cash(nodes["bob"], "cat"))
         await shop(nodes["ann"], "cat", "bob", ["tea", "coffee"])
         print("\n".join(await watch(nodes["cat"], 4)))

@@ -62,6 +62,8 @@ async def main() -> None:
     parser.add_argument("--events", help="log sends and deliveries for `antecede audit`")
     given = parser.parse_args()
     logging.basicConfig(format="(%(message)s)")
+    if sys.stdin.isatty():
+        print(f"You are {given.me}. Type a line, or @name and a line; Ctrl-D leaves.")
     async with Node(
         given.me,
         listen=ROSTER[given.me],

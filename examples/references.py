@@ -6,17 +6,17 @@ order is all that is needed: "one more" is a cause of the receiver's "one less",
 first, and the count never falls to zero too early. Without causal order it can, and the object is
 freed while someone still uses it.
 
-Try it: ``python -m examples.references``.
+Try it: ``python examples/references.py``.
 """
 
 import asyncio
 import json
 
 from antecede.net import Node
-from examples._group import Serving, three_nodes
+from antecede.testing import Service, loopback_nodes
 
 
-class Heap(Serving):
+class Heap(Service):
     """One process's objects, and its references to the objects of others."""
 
     def __init__(self, node: Node) -> None:
@@ -56,7 +56,8 @@ class Heap(Serving):
     async def _send(self, whom: str, what: str, reference: str) -> None:
         await self.node.send([whom], json.dumps([what, reference]).encode())
 
-    async def _serve(self) -> None:
+    async def serve(self) -> None:
+        """Keep or free what others refer to."""
         async for delivery in self.node:
             what, reference = json.loads(delivery.payload)
             async with self._changed:
@@ -73,7 +74,11 @@ class Heap(Serving):
 
 async def main() -> None:
     """Pass a reference around and drop it everywhere."""
-    async with three_nodes() as nodes, Heap(nodes["ann"]) as ann, Heap(nodes["bob"]) as bob:
+    async with (
+        loopback_nodes("ann", "bob", "cat") as nodes,
+        Heap(nodes["ann"]) as ann,
+        Heap(nodes["bob"]) as bob,
+    ):
         reference = ann.create("picture")
         await ann.share(reference, "bob")
         await ann.drop(reference)

@@ -9,17 +9,17 @@ question would have come first. So what was sent and not received is exactly wha
 .. [AB92] A. Acharya and B. R. Badrinath. "Recording distributed snapshots based on causal order of
    message delivery". Information Processing Letters 44(6), 1992.
 
-Try it: ``python -m examples.snapshot``.
+Try it: ``python examples/snapshot.py``.
 """
 
 import asyncio
 import json
 
 from antecede.net import Node
-from examples._group import Serving, three_nodes
+from antecede.testing import Service, loopback_nodes
 
 
-class Account(Serving):
+class Account(Service):
     """An account that pays others and answers when asked for a snapshot."""
 
     def __init__(self, node: Node, balance: int) -> None:
@@ -51,7 +51,8 @@ class Account(Serving):
     async def _tell(self, whom: tuple[str, ...] | list[str], **what: object) -> None:
         await self.node.send(whom, json.dumps(what).encode())
 
-    async def _serve(self) -> None:
+    async def serve(self) -> None:
+        """Move money, and note what a snapshot asks for."""
         async for delivery in self.node:
             note = json.loads(delivery.payload)
             if note["kind"] == "pay":
@@ -72,7 +73,7 @@ class Account(Serving):
 async def main() -> None:
     """Pay around, and count the money meanwhile."""
     async with (
-        three_nodes() as nodes,
+        loopback_nodes("ann", "bob", "cat") as nodes,
         Account(nodes["ann"], 100) as ann,
         Account(nodes["bob"], 100) as bob,
         Account(nodes["cat"], 100) as cat,

@@ -6,7 +6,7 @@ changes replicas takes a *token* along: ``get(key, after=token)`` waits until th
 seen what the client saw at the old one. Of two writes that know nothing of each other, the one with
 the greater stamp wins, everywhere the same.
 
-Try it: ``python -m examples.store``.
+Try it: ``python examples/store.py``.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from antecede.net import Delivery, Node
-from examples._group import three_nodes
+from antecede.testing import loopback_nodes
 
 Token = dict[str, int]
 """How many writes of each process a client has seen."""
@@ -81,7 +81,11 @@ class Replica:
 
 async def main() -> None:
     """Write at one replica, read at another."""
-    async with three_nodes() as nodes, Replica(nodes["ann"]) as ann, Replica(nodes["cat"]) as cat:
+    async with (
+        loopback_nodes("ann", "bob", "cat") as nodes,
+        Replica(nodes["ann"]) as ann,
+        Replica(nodes["cat"]) as cat,
+    ):
         token = await ann.put("colour", "blue")
         print("cat reads", await cat.get("colour", after=token))
 

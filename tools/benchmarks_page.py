@@ -49,7 +49,7 @@ def benchmarks_page(folder: Path = MEASURED) -> str:
     """Return the page."""
     runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
     page = Page(folder, runs)
-    lines = [*page.head()]
+    lines = ["# Benchmarks", *page.answers(), *page.head()]
     for section in (kernels, endpoints, sizes, audit, reorder, nodes, logs, inbox):
         title, *rest = section(page)
         lines += ["", title, *page.caution(), *rest]
@@ -63,9 +63,54 @@ class Page:
         self.folder, self.runs = folder, runs
         self._used: set[str] = set()
 
+    def answers(self) -> Iterator[str]:
+        """Yield the five figures that people ask for, and what each is compared with."""
+        yield from ("", "| what people ask | answer | compared with |", "| --- | --- | --- |")
+        sizes = [
+            f"{float(row['bytes']):.0f} at n = {n}"
+            for n in ("3", "10", "50")
+            for row in self.rows(
+                "endpoints", protocol="optimal", n=n, cast="unicast", version="now"
+            )
+        ]
+        matrix = self.rows("endpoints", protocol="matrix", n="50", cast="unicast", version="now")
+        other = [f"`matrix` at n = 50: {float(row['bytes']):,.0f}" for row in matrix]
+        yield _answer("Bytes of a packet of `optimal`, one destination", sizes, other)
+        echo = self.rows("brokers", window="256")
+        yield _answer(
+            "Echoes per second of a node over TCP, in memory",
+            [f"{float(row['node_tcp']):,.0f}" for row in echo],
+            [f"core NATS in the same run: {float(row['core']):,.0f}" for row in echo],
+        )
+        kafka, late = (
+            self.rows("logs_rates", order="enforce"),
+            self.rows("logs_latency", order="enforce"),
+        )
+        yield _answer(
+            "Order over Kafka: rate, and delay added (median, 99%)",
+            [f"{float(row['of_off']):.0%}" for row in kafka]
+            + [
+                f"{float(row['added_p50_ms']):.1f} ms, {float(row['added_p99_ms']):.0f} ms"
+                for row in late
+            ],
+            ["the same consumer without order"],
+        )
+        stores = self.rows("inbox")
+        yield _answer(
+            "Inbox: messages handled per second",
+            [f"{float(row['inbox']):,.0f} ({row['store']})" for row in stores[:2]],
+            [f"a plain queue in the same store: {float(row['plain']):,.0f}" for row in stores[:2]],
+        )
+        log = self.rows("audit", events="20000000")
+        yield _answer(
+            "Audit on Spark: events per second of 20 million, two cores",
+            [f"{float(row['rate']):,.0f} ({row['engine']})" for row in log],
+            ["the sections below"],
+        )
+
     def head(self) -> Iterator[str]:
-        """Yield the beginning of the page."""
-        yield from ("# Benchmarks", "")
+        """Yield where the figures come from."""
+        yield from ("", "## Where the figures come from", "")
         yield wrapped(
             "Everything on this page comes from the tables in `docs/measured`, which one command "
             "writes, and `make docs` makes the page of them:"
@@ -145,6 +190,11 @@ class Page:
         for what, parts in found.items():
             yield ""
             yield wrapped(f"Where the time goes, {what}: {', '.join(parts)}.")
+
+
+def _answer(question: str, *cells: list[str]) -> str:
+    """Return a row of the table at the top."""
+    return f"| {' | '.join([question, *('; '.join(cell) or 'not measured' for cell in cells)])} |"
 
 
 def bounds(run: dict[str, Any]) -> str:

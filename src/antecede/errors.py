@@ -114,6 +114,15 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return what someone who wrote a name that nobody knows may have meant, or all there are."""
+    import difflib  # only for those who mistyped
+
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3) if isinstance(name, str) else []
+    return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+
+
 def listed(names: Iterable[str]) -> str:
     """Return names as error messages list them: on one line, whatever is in them."""
     return ", ".join([name if name.isprintable() else repr(name) for name in names])

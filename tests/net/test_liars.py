@@ -6,7 +6,7 @@ import asyncio
 import time
 import tracemalloc
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -159,6 +159,58 @@ def test_a_frame_costs_memory_and_time_in_proportion_to_its_bytes(size: int) -> 
     run(main())
 
 
+def test_a_liar_can_pass_on_messages_in_the_name_of_one_that_is_being_removed() -> None:
+    """Only senders' signatures would prevent it: see docs/threat-model.md."""
+    names = ("a", "b", "c", "d")
+    end = antecede.endpoint("optimal", process="d", members=names)
+    (packet,) = end.send(["a"], b"forged").packets
+    forged = ALONE + antecede.Codec(end).encode(packet)
+    lie = Answer(0, 1, is_whole=True, copies=[("d", 1, forged)]).encoded()
+    head = frames.Head(Setup("c", names, "optimal", {}).digest, b"identity")
+
+    async def main() -> None:
+        network = Network(seed=1)
+        a = Node("a", peers=names, transport=network.transport("a"), limits=LIMITS)
+        async with a:
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            assert a._driver is not None
+            a._driver.members._learn(Change(1, leaves=("d",)).encoded())
+            a._driver.received("c", frames.encode(head, 0, (), [], [lie]))
+            delivery = await anext(a)
+            assert (delivery.source, delivery.payload) == ("d", b"forged")
+
+    run(main())
+
+
+def test_under_semantic_optimal_an_invented_past_rides_along() -> None:
+    """There one message does not stand for earlier ones, so no log is too long to be true."""
+    names, count = ("a", "b", "c", "d"), 2_000
+    end = antecede.endpoint("semantic_optimal", process="c", members=names)
+    (packet,) = end.send(["b"], b"x").packets
+    log = {number << packet.view.shift | 3: 1 << 2 for number in range(1, count + 1)}
+    _, prefixes = cast("tuple[Any, ...]", packet.content.control)
+    packet.content.control = (log, prefixes)
+    lie = ALONE + antecede.Codec(end).encode(packet)
+    head = frames.Head(Setup("c", names, "semantic_optimal", {}).digest, b"identity")
+
+    async def main() -> None:
+        network = Network(seed=1)
+        given: Any = {"limits": LIMITS, "protocol": "semantic_optimal", "peers": names}
+        a, b = (Node(name, transport=network.transport(name), **given) for name in "ab")
+        async with a, b:
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            mallory.send("b", frames.encode(head, 0, (), [(1, lie)]))
+            assert await take(b, 1) == [b"x"]
+            await b.send(["a"], b"short")
+            assert await take(a, 1) == [b"short"]
+            assert b._driver is not None
+            assert count < b._driver.counts["packet_bytes"] < 2 * len(lie)
+
+    run(main())
+
+
 def test_flush_returns_when_the_last_peer_is_removed() -> None:
     async def main() -> None:
         network = Network(seed=1)
@@ -195,5 +247,35 @@ def test_a_slow_consumer_holds_up_nobody_else(protocol: str) -> None:
             await nodes["b"].send(["c"], b"2")
             async with asyncio.timeout(600):
                 assert await take(nodes["c"], 2) == [b"1", b"2"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("protocol", ["optimal", "pruned", "acknowledged"])
+def test_a_long_invented_past_is_refused_and_rides_along_with_nobody(protocol: str) -> None:
+    """c tells b of 20,000 messages of a to c: each packet of b would repeat them."""
+    end = antecede.endpoint(protocol, process="c", members=NAMES)
+    (packet,) = end.send(["b"], b"x").packets
+    view, count = packet.view, 20_000
+    top = count << view.shift
+    log = {top - (ahead << view.shift): 1 << 2 for ahead in range(count)}
+    tops, _, *rest = cast("tuple[Any, ...]", packet.content.control)
+    packet.content.control = ([top, *tops[1:]], log, *rest)
+    lie = ALONE + antecede.Codec(end).encode(packet)
+
+    async def main() -> None:
+        network = Network(seed=1)
+        given: Any = {"limits": LIMITS, "protocol": protocol}
+        async with node_on(network, "a", **given) as a, node_on(network, "b", **given) as b:
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            mallory.send("b", frames.encode(head_of(protocol), 0, (), [(1, lie)]))
+            await asyncio.sleep(1)
+            assert b._driver is not None
+            assert b._driver.counts["refused"] == 1
+            await b.send(["a"], b"short")
+            assert await take(a, 1) == [b"short"]
+            assert 0 < b._driver.counts["packet_bytes"] < 100
+            assert await is_well(a, b)
 
     run(main())

@@ -161,8 +161,9 @@ def test_a_node_starts_without_the_server_and_goes_on_when_it_comes(
     told: list[str] = []
     with caplog.at_level(logging.WARNING, logger="antecede.net"):
         asyncio.run(main())
-    assert len(told) == 2
-    assert all("cannot connect to nats://127.0.0.1" in line for line in told)
+    assert len(told) == 4
+    assert all("cannot connect to nats://127.0.0.1" in line for line in told[:2])
+    assert sorted(told[2:]) == [f"{name}: connected to {server.url('shop')}" for name in "ab"]
 
 
 def test_strangers_and_garbage_are_turned_away(

@@ -14,6 +14,7 @@ import antecede
 from antecede import events as eventlog
 from antecede.errors import NodeClosedError, StoreError, UsageError
 from antecede.net import Limits, Node
+from antecede.net.stamp import Stamp
 from antecede.testing import Host, Network, run
 
 NAMES = ("a", "b", "c")
@@ -375,3 +376,17 @@ def test_a_store_that_fails_stops_the_node_and_loses_nothing() -> None:
             assert 'antecede_inbox{process="a"} 1' in node.metrics()
 
     run(main())
+
+
+def test_a_node_is_not_entered_without_async() -> None:
+    with (
+        pytest.raises(UsageError, match="async with Node"),
+        Node("a", peers=NAMES, transport=Network(seed=1).transport("a")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("given", [("abc", b""), (None, b""), (b"abc", "x")])
+def test_a_stamp_takes_only_bytes(given: tuple[Any, Any]) -> None:
+    with pytest.raises(UsageError, match="expected the bytes that send"):
+        Stamp("a", NAMES).receive(*given)

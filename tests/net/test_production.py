@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
+import logging
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 
 from antecede.errors import NodeClosedError, UsageError
 from antecede.net import Limits, Node, sync
+from antecede.net.log import JsonFormatter
+from antecede.net.telemetry import observe
 from antecede.net.transports import tcp as tcp_module
 from antecede.net.transports.tls import Tls, validity
 from tests.net.test_tcp import SECONDS, Group, expect, free_ports, until
@@ -153,7 +158,7 @@ def test_the_log_says_when_a_connection_stands_after_all_and_why_it_did_not(
             assert isinstance(late._transport, tcp_module.TcpTransport)
             late._transport._server_context = tls.context(is_server=True, checks_time=False)
             async with late:
-                await until(lambda: any("has expired" in text for text in caplog.messages))
+                await until(lambda: any("expired on" in text for text in caplog.messages))
             del a
 
     asyncio.run(main())
@@ -197,3 +202,108 @@ def test_programs_without_asyncio_have_a_node_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="host:port"), sync.Node("a", listen="nowhere"):
         pass
     assert threading.active_count() <= threads
+
+
+def test_the_log_has_fields_for_programs(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    certificates(tmp_path, "a", "b")
+
+    async def main() -> None:
+        group = Group("ab", tls=tmp_path, limits=LIMITS)
+        async with group.node("a"):
+            await asyncio.sleep(0.3)
+
+    asyncio.run(main())
+    (record,) = [one for one in caplog.records if "cannot connect to b" in one.getMessage()]
+    row = json.loads(JsonFormatter().format(record))
+    assert {key: row[key] for key in ("level", "logger", "node", "event", "peer")} == {
+        "level": "warning",
+        "logger": "antecede.net",
+        "node": "a",
+        "event": "cannot connect",
+        "peer": "b",
+    }
+    assert row["message"] == record.getMessage()
+    assert dt.datetime.fromisoformat(row["time"]).tzinfo is not None
+    assert not {"args", "msg", "lineno", "process"} & set(row)
+
+
+def test_an_error_in_the_log_is_one_line_of_json() -> None:
+    error = ValueError("broken\nin two")
+    about = (ValueError, error, None)
+    record = logging.LogRecord("x", logging.ERROR, "f", 1, "oh %s", ("no",), about)
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    assert "ValueError: broken" in json.loads(line)["error"]
+
+
+def test_meters_of_opentelemetry_show_what_prometheus_gets() -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="needs opentelemetry-sdk")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+    reader = export.InMemoryMetricReader()
+    provider = sdk.MeterProvider(metric_readers=[reader])
+    meter = provider.get_meter("test")
+
+    def read() -> dict[tuple[str, str, str], float]:
+        data = reader.get_metrics_data()
+        return {
+            (metric.name, point.attributes["process"], point.attributes.get("peer", "")): (
+                point.value
+            )
+            for resource in (data.resource_metrics if data else [])
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+        }
+
+    async def main() -> None:
+        group = Group("ab", limits=LIMITS)
+        async with group.node("a") as a, group.node("b") as b:
+            observe(a, meter)
+            observe(b, meter)
+            await a.send(["b"], b"hello")
+            assert await expect(b, 1) == [b"hello"]
+            await a.flush()
+            found = await asyncio.to_thread(read)
+            assert found["antecede.sent", "a", ""] == 1
+            assert found["antecede.delivered", "b", ""] == 1
+            assert found["antecede.outbox", "a", "b"] == 0
+            texts = {f"antecede.{one.name.removesuffix('_total')}" for one in a.figures()}
+            assert {name for name, process, _ in found if process == "a"} == texts
+        assert read() == {}
+
+    asyncio.run(main())
+    provider.shutdown()
+
+
+def test_meters_need_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
+    with pytest.raises(UsageError, match=r"pip install 'antecede\[otel\]'"):
+        observe(Node("a", listen="127.0.0.1:0"))
+
+
+def test_an_expired_certificate_of_a_peer_is_named_with_its_date(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both sides say it: a of the certificate that b shows, and b of its own."""
+    certificates(tmp_path, "a", "b")
+    group = Group("ab", tls=tmp_path, limits=LIMITS)
+
+    async def main() -> None:
+        late = group.node("b")
+        certificates(tmp_path, "b", days=30, ago=100)
+        tls = Tls.of(tmp_path, "b")
+        assert tls is not None
+        assert isinstance(late._transport, tcp_module.TcpTransport)
+        late._transport._server_context = tls.context(is_server=True, checks_time=False)
+        late._transport._client_context = tls.context(is_server=False, checks_time=False)
+        late._transport._files = tls.stamp()
+        async with late, group.node("a"):
+            await until(lambda: len(said()) == 2)
+
+    def said() -> set[str]:
+        return {text[0] for text in caplog.messages if "connect" in text and f"on {day}" in text}
+
+    day = (dt.datetime.now(dt.UTC) - dt.timedelta(days=70)).date()
+    asyncio.run(main())
+    assert any(f"its certificate expired on {day}" in text for text in caplog.messages)
+    assert any(f"b.pem expired on {day}" in text for text in caplog.messages)

@@ -30,7 +30,7 @@ def test_worked_example() -> None:
     world.send("b", "C")
     world.arrive_packet("b", "c")
     asked = world.in_flight[-1]
-    assert (asked.source, asked.dest, asked.control) == ("c", "a", ("ask", 1))
+    assert (asked.source, asked.dest, asked.control) == ("c", "a", ("ask", 1, 0))
     assert world.endpoints["c"].waiting() == {("b", 1): (Need("a", 1, "stamp"),)}
     world.arrive_packet("a", "c")
     assert delivered(world, "c") == [("a", 1), ("b", 1)]
@@ -53,7 +53,7 @@ def test_a_silent_member_answers_with_a_promise() -> None:
     world.arrive_packet("a", "c", 1)
     world.arrive_packet("c", "a")
     assert delivered(world, "a") == [("b", 1)]
-    assert world.packets[-1].control == ("promise", 1)
+    assert world.packets[-1].control == ("promise", 1, 0)
 
 
 @pytest.mark.parametrize("groups", [TRIANGLE | {"D": ("d", "e", "a")}, RING])

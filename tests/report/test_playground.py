@@ -103,3 +103,30 @@ def test_it_goes_step_by_step_and_fits_a_phone(page: Page) -> None:
     drag(page, "lunch? to Cy", "lunch? to Bob", -10)
     assert not any("held" in line for line in steps(page))
     page.set_viewport_size({"width": 1200, "height": 900})
+
+
+def test_a_finger_drags_an_arrival(browser: Browser, page: Page) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    opened = context.new_page()
+    opened.goto(page.url)
+    # Safari heeds it on the svg, not on parts of it.
+    assert (
+        opened.locator("#drawing").evaluate("svg => getComputedStyle(svg).touchAction") == "pan-y"
+    )
+    spots = opened.locator(".arrival")
+    copies = [spot.get_attribute("data-copy") for spot in spots.all()]
+    first, last = spots.first.bounding_box(), spots.last.bounding_box()
+    assert first is not None
+    assert last is not None
+    y = first["y"] + first["height"] / 2
+    x, end = (box["x"] + box["width"] / 2 for box in (first, last))
+    touch = context.new_cdp_session(opened)
+    touch.send(
+        "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]}
+    )
+    for step in range(1, 13):
+        points = [{"x": x + (end + 8 - x) * step / 12, "y": y}]
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": points})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert [spot.get_attribute("data-copy") for spot in opened.locator(".arrival").all()] != copies
+    context.close()

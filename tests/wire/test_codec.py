@@ -38,7 +38,7 @@ def test_what_is_encoded_can_be_decoded(
         assert 0 <= codec.wire_bytes(packet) < len(bare)
 
 
-COUNTED = {"matrix", "semantic", "bounded", "phases"}
+COUNTED = {"matrix", "semantic", "bounded"}
 """Here numbers of messages travel beside the paper's own; ``Packet.control`` omits them."""
 
 
@@ -185,8 +185,8 @@ def test_bytes_of_an_older_version_are_refused_in_one_line() -> None:
 
 def test_a_short_campaign_of_damaged_bytes_finds_nothing() -> None:
     campaign = Campaign(seed=7)
-    for _ in range(3000):
+    for _ in range(4500):
         campaign.step()
     assert not campaign.findings
     assert campaign.counts["packets accepted"] > 50
-    assert campaign.counts["snapshots accepted"] > 25
+    assert campaign.counts["snapshots accepted"] > 50

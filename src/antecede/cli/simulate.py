@@ -270,8 +270,9 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(protocol, total=1.0)
-        yield lambda done: bar.update(task, completed=done)
+        # A compiled kernel runs in one piece: the bar moves to and fro until something is told.
+        task = bar.add_task(f"{protocol}: running", total=None)
+        yield lambda done: bar.update(task, total=1.0, completed=done)
 
 
 def _show(runs: list[sim.Run], path: Path) -> None:

@@ -103,6 +103,10 @@ def study(
         _show(summary, path)
 
 
+FEW = 3
+"""Of so many experiments the findings are printed; of more, the page has them."""
+
+
 def _say_rejected(traffic: Path) -> None:
     """Say how many lines of an edge list are left out, if any, and quote the first."""
     from antecede.events import Rejected, left_out
@@ -154,6 +158,10 @@ def _show(summary: dict[str, Any], path: Path) -> None:
         title = comparison_title(result["comparison"], cast)
         heads = ("protocol", "n", *COMPARED.values())
         console.print(fitted_table(console, heads, rows, title=title))
+    if len(result["experiments"]) <= FEW:
+        for name, findings in result["findings"].items():
+            for finding in findings:
+                say(f"{name}: {finding}")
     counts = f"{result['runs']:,} runs, {result['deliveries']:,} deliveries"
     say(f"Experiments: {', '.join(result['experiments'])}.")
     say(f"{counts}, {summary['seconds']:,.1f} seconds.")

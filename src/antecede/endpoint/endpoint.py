@@ -133,9 +133,10 @@ class Endpoint:
         if type(packet) is not Packet:
             msg = f"receive() takes a Packet, got {shown(packet)}; decode bytes with a Codec"
             raise UsageError(msg)
-        if packet.content.view is not self.view or packet.dest_no != self._me:
+        message, source, n = packet.content, packet.source_no, packet.n
+        if message.view is not self.view or packet.dest_no != self._me:
             self._check_address(packet)
-        source, n, rules, channels = packet.source_no, packet.n, self._rules, self._channels
+        rules, channels = self._rules, self._channels
         is_next = n == channels.prefix[source] + 1
         if not is_next and channels.is_seen(source, n):
             return new_effects((), (), self._events)
@@ -146,7 +147,7 @@ class Endpoint:
             return self._receive_otherwise(packet)
         need = self._blocker(packet)
         if need != FREE:
-            self._hold.check_room(packet, len(packet.content.payload), is_blocked=True)
+            self._hold.check_room(packet, len(message.payload), is_blocked=True)
             channels.accept(source, n)
             self._hold.add(packet, need)
             return new_effects((), (), self._events)
@@ -154,11 +155,11 @@ class Endpoint:
             channels.prefix[source] = n
         else:
             channels.accept(source, n)
-        if self._hold.packets or self._skips is not None or not packet.content.dests & self._bit:
+        if self._hold.packets or self._skips is not None or not message.dests & self._bit:
             deliveries = tuple(self._take(packet))
         else:  # nobody waits for it
             self._events = rules.events = event = self._events + 1
-            deliveries = (new_delivery(packet.content, event, ()),)
+            deliveries = (new_delivery(message, event, ()),)
             rules.taken(packet)
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)

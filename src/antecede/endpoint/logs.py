@@ -10,8 +10,8 @@ and close together.
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_, sub
-from typing import Final, cast
+from operator import or_
+from typing import Any, Final
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, Message, MessageId, Packet
@@ -24,11 +24,11 @@ from antecede.endpoint.numbers import (
     get_column,
     is_key,
     put_clocks,
-    put_column,
+    put_gaps,
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import NOBODY, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -41,6 +41,8 @@ Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 PAIRS: Final = 3
 """A form of a few entries with one destination each: place and destination in one number."""
 TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
+
+REPEATED: Final = "names a destination twice for messages of one sender"
 
 
 def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
@@ -63,21 +65,26 @@ def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> 
 
 def take(log: Log, dests: int) -> dict[int, list[int]]:
     """Drop destinations from every entry; return the entries that named each."""
+    keys = [key for key, mask in log.items() if mask & dests]
     needs: dict[int, list[int]] = {}
-    for key in [key for key, mask in log.items() if mask & dests]:
-        mask = log[key]
-        if rest := mask & ~dests:
+    if not dests & dests - 1:
+        if keys:
+            needs[dests.bit_length() - 1] = keys
+    else:
+        for key in keys:
+            hit = log[key] & dests
+            while hit:
+                dest = hit.bit_length() - 1
+                hit ^= 1 << dest
+                if dest in needs:
+                    needs[dest].append(key)
+                else:
+                    needs[dest] = [key]
+    for key in keys:
+        if rest := log[key] & ~dests:
             log[key] = rest
         else:
             del log[key]
-        hit = mask & dests
-        while hit:
-            dest = hit.bit_length() - 1
-            hit ^= 1 << dest
-            if dest in needs:
-                needs[dest].append(key)
-            else:
-                needs[dest] = [key]
     return needs
 
 
@@ -90,6 +97,18 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
     """Return these entries by names, sorted."""
     found = entries(view, tops, log).items()
     return tuple(sorted([(*view.id(key), view.names(mask)) for key, mask in found]))
+
+
+def is_repeated(log: Log, low: int) -> bool:
+    """Tell whether two entries of one sender name the same destination."""
+    named: dict[int, int] = {}
+    for key, mask in log.items():
+        sender = key & low
+        before = named.get(sender, 0)
+        if before & mask:
+            return True
+        named[sender] = before | mask
+    return False
 
 
 def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
@@ -126,15 +145,6 @@ def loaded(rules: Rules, state: Fields) -> Control:
     if tops[rules.me] >> view.shift > rules.made:
         raise state.wrong("tops", tops, f"at most {rules.made} messages of its own")
     return tops, load_log(state, "log", view, tops)
-
-
-def load_open(rules: Rules, state: Fields, name: str, least: int) -> list[list[int]]:
-    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
-    rows = state.rows(name, rules.view.n)
-    for row in rows:
-        if sorted(row) != row or (row and not least <= row[0] <= row[-1] <= rules.made):
-            raise state.wrong(name, row, f"ascending numbers from {least}")
-    return rows
 
 
 def saved(log: Log) -> list[list[object]]:
@@ -176,16 +186,15 @@ class Logged(Rules):
 
     def check(self, packet: Packet) -> str:
         """Refuse to hear of messages that this process has not sent."""
-        claimed = cast("Control", packet.content.control)[0][self.me] >> self.shift
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(packet.content.control[0][self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages that are named for this process."""
-        return cast("list[int] | None", packet.own) or NOBODY
+        return packet.own or NOBODY
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message."""
-        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
+        return packet.content.control[0][sender] >> self.shift >= seq
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         """Return the entries that still name a destination."""
@@ -210,13 +219,22 @@ class LogWire(Wire):
     A subclass may write something before them, and add what it read to the control.
     """
 
+    names_dests = False
+    """Whether entries may name the message's own destinations."""
+    stands_for_earlier = True
+    """Whether a message stands for earlier ones of its sender to the same destination.
+
+    Then a log has at most n entries of each sender, and merging such logs makes another.
+    """
+
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.sets = Sets(view)
+        self._is_disjoint = self.stands_for_earlier and not view.options.get("lookahead")
 
     def put(self, message: Message) -> bytes:
         """Return tops and log."""
-        tops, log = cast("Control", message.control)[:2]
+        tops, log = message.control[:2]
         base, form, column = put_clocks(tops, self.view, message.seq)
         if not log:
             return b"".join((BYTE[form], base, column, b"\0"))
@@ -226,12 +244,12 @@ class LogWire(Wire):
         if len(places) <= FEW and (pairs := self._put_pairs(places, by_place)):
             return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(places)], pairs))
         masks = list(map(by_place.__getitem__, places))
-        width, gaps = put_column(_gaps(places))
+        width, gaps = put_gaps(places)
         how, dests = self.sets.put(masks)
         form |= width << 2 | how << 4
         return b"".join((BYTE[form], base, column, varint(len(places)), gaps, dests))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         """Read tops and log."""
         low, form = self.view.low, data[at]
         tops, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
@@ -245,52 +263,58 @@ class LogWire(Wire):
         length, at = data[at], at + 1
         if length > 0x7F:
             length, at = read_varint(data, at - 1)
+        how, high, place = form >> 4, ~low, -1
+        named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
         log: Log = {}
-        high, named, how = ~low, self.excluded(message), form >> 4
         if how == PAIRS:
-            at = self._get_pairs(data, at, length, tops, log)
+            log, at = self._get_pairs(data, at, length, tops)
             is_right = not form & 12
             is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
+        elif how == Sets.SINGLES:
+            gaps, at = get_column(data, at, length, form >> 2 & 3)
+            numbers, at = self.sets.get_numbers(data, at, length)
+            bits = self.sets.bits
+            for gap, number in zip(gaps, numbers):
+                place += gap + 1
+                log[tops[place & low] - (place & high)] = bits[number]
+            is_right = length > FEW
+            is_named = any(map(numbers.__contains__, self.view.list(named)))
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
-            place = -1
             for gap, mask in zip(gaps, masks):
                 place += gap + 1
                 log[tops[place & low] - (place & high)] = mask
-            is_right = how != Sets.SINGLES or length > FEW
-            is_named = reduce(or_, masks) & named > 0
+            is_right, is_named = True, reduce(or_, masks) & named > 0
         if not is_right:
             raise PeerError(_OTHER_FORM)
         if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
+        if length > 1 and self._is_disjoint and is_repeated(log, low):
+            raise PeerError(REPEATED)
         return (tops, log), at
-
-    def excluded(self, message: Message) -> int:
-        """Return whom no entry may name: the message's own destinations stand for themselves."""
-        return message.dests & ~(1 << message.sender)
 
     def put_own(self, packet: Packet) -> bytes:
         """Return the needs of a copy."""
-        needs = cast("list[int] | None", packet.own)
+        needs: list[int] | None = packet.own
         if not needs:
             return b"\0"
         low = self.view.low
-        tops = cast("Control", packet.content.control)[0]
+        tops = packet.content.control[0]
         if len(needs) == 1:  # usual: the place alone
             key = needs[0]
             return varint((tops[key & low] - key | key & low) + 1 << 1)
-        width, gaps = put_column(_gaps(sorted([tops[k & low] - k | k & low for k in needs])))
+        width, gaps = put_gaps(sorted([tops[k & low] - k | k & low for k in needs]))
         return varint(len(needs) << 3 | width << 1 | 1) + gaps
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         """Read the needs of a copy."""
         code, at = data[at], at + 1
         if not code:
             return None, at
         if code > 0x7F:
             code, at = read_varint(data, at - 1)
-        tops = cast("Control", packet.content.control)[0]
+        tops = packet.content.control[0]
         low = self.view.low
         if not code & 1:
             place = (code >> 1) - 1
@@ -326,9 +350,10 @@ class LogWire(Wire):
             pairs += varint(place << shift | mask.bit_length() - 1)
         return pairs
 
-    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops, log: Log) -> int:
+    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops) -> tuple[Log, int]:
         """Read the entries of a short log, and return the place behind them."""
         shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
+        log: Log = {}
         if length > FEW:
             raise PeerError(_OTHER_FORM)
         for _ in range(length):
@@ -340,7 +365,7 @@ class LogWire(Wire):
                 raise PeerError(TOO_EARLY)
             log[tops[place & low] - (place & ~low)] = 1 << number
             last = place
-        return at
+        return log, at
 
 
 _OTHER_FORM: Final = "has a log in another form than it should have"
@@ -348,15 +373,6 @@ _OTHER_FORM: Final = "has a log in another form than it should have"
 
 def _carried(packet: Packet) -> Control:
     """Return tops and log with the needs of one copy, which name its destination."""
-    tops, log = cast("Control", packet.content.control)[:2]
-    needs, bit = cast("list[int] | None", packet.own) or NOBODY, 1 << packet.dest_no
+    tops, log = packet.content.control[:2]
+    needs, bit = packet.own or NOBODY, 1 << packet.dest_no
     return tops, log | {key: log.get(key, 0) | bit for key in needs}
-
-
-def _gaps(places: list[int]) -> list[int]:
-    """Return the first of ascending places, and how many lie between two."""
-    gaps = list(map(sub, places[1:], map(_ONE_MORE, places)))
-    return [places[0], *gaps]
-
-
-_ONE_MORE: Final = (1).__add__

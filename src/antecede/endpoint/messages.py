@@ -6,7 +6,7 @@ processes are numbers; names are spelt out when somebody asks for them.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from antecede.endpoint.view import View
 
@@ -95,7 +95,7 @@ class Message:
     __slots__ = ("body", "control", "dests", "payload", "sender", "seq", "view")
 
     def __init__(
-        self, view: View, sender: int, seq: int, dests: int, payload: bytes, control: object
+        self, view: View, sender: int, seq: int, dests: int, payload: bytes, control: Any
     ) -> None:
         self.view = view
         self.sender = sender
@@ -111,7 +111,7 @@ class Message:
         """The message's name."""
         return MessageId(self.view.members[self.sender], self.seq)
 
-    def under(self, control: object) -> Message:
+    def under(self, control: Any) -> Message:
         """Return the same message with another control."""
         return Message(self.view, self.sender, self.seq, self.dests, self.payload, control)
 
@@ -128,7 +128,7 @@ class Packet(Record):
         "source", "dest", "n", "kind", "message", "dests", "payload", "control", "view",
     )  # fmt: skip
 
-    def __init__(self, content: Message, source_no: int, dest_no: int, n: int, own: object) -> None:
+    def __init__(self, content: Message, source_no: int, dest_no: int, n: int, own: Any) -> None:
         self.content = content
         self.source_no = source_no
         self.dest_no = dest_no
@@ -244,7 +244,7 @@ _new = object.__new__
 
 
 def new_message(
-    view: View, sender: int, seq: int, dests: int, payload: bytes, control: object
+    view: View, sender: int, seq: int, dests: int, payload: bytes, control: Any
 ) -> Message:
     """Make a message."""
     made = _new(Message)
@@ -258,7 +258,7 @@ def new_message(
     return made
 
 
-def new_packet(content: Message, source_no: int, dest_no: int, n: int, own: object) -> Packet:
+def new_packet(content: Message, source_no: int, dest_no: int, n: int, own: Any) -> Packet:
     """Make a packet."""
     made = _new(Packet)
     made.content = content

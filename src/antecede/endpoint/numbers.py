@@ -11,7 +11,8 @@ from __future__ import annotations
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
 from collections.abc import Sequence
 from functools import reduce
-from operator import or_
+from itertools import chain
+from operator import or_, sub
 from typing import Final
 
 from antecede.endpoint.messages import COUNT_MAX
@@ -60,6 +61,9 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = data[at]
     if value < 0x80:
         return value, at + 1
+    more = data[at + 1]
+    if 0 < more < 0x80:
+        return value & 0x7F | more << 7, at + 2
     value &= 0x7F
     for shift in range(7, 70, 7):
         at += 1
@@ -100,7 +104,7 @@ def is_key(key: int, view: View) -> bool:
 # Columns.
 
 
-def put_column(values: list[int]) -> tuple[int, bytes]:
+def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
     """Return the number of the width, and the column."""
     count = len(values)
     try:
@@ -109,11 +113,13 @@ def put_column(values: list[int]) -> tuple[int, bytes]:
         column = bytes([min(value, 255) for value in values])
     if count <= FEW:
         number, lane = EIGHT, column
-        if 255 not in column:
-            return EIGHT, column
     else:
-        number = _width(count, sum(column))
-        lane = column if number == EIGHT else put_lane(column, WIDTHS[number])
+        total = sum(column)  # what follows is _width()
+        if total < _MEANS[1] * count:
+            number = 1 if total >= _MEANS[0] * count else 0
+        else:
+            number = 2 if total < _MEANS[2] * count else EIGHT
+        lane = put_lane(column, WIDTHS[number])
     if column.translate(None, _BELOW[number]):
         most = _MOST[number]
         return number, lane + b"".join([varint(value - most) for value in values if value >= most])
@@ -147,26 +153,30 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
 
 def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
     """Return the values of a column in which some are larger than its lanes can hold."""
-    large = lane.count(most)
-    rests = data[at : at + large]
-    if len(rests) == large and max(rests) < 0x80:  # usual: a byte each
-        rest = iter(rests)
-        return [value if value < most else most + next(rest) for value in lane], at + large
-    values = list(lane)
-    place = -1
-    for _ in range(large):
+    values, place = list(lane), -1
+    for _ in range(lane.count(most)):
         place = lane.index(most, place + 1)
-        more, at = read_varint(data, at)
+        more, at = data[at], at + 1
+        if more > 0x7F:
+            more, at = read_varint(data, at - 1)
         values[place] += more
     return values, at
+
+
+def put_gaps(values: list[int]) -> tuple[int, bytes]:
+    """Return a column with the first of ascending numbers, and how many lie between each two."""
+    steps = list(map(sub, values, chain(_BEFORE, values)))
+    try:
+        return put_column(bytes(steps).translate(_LESS))
+    except ValueError:
+        return put_column([step - 1 for step in steps])
 
 
 def put_ascending(values: list[int]) -> bytes:
     """Return different numbers from 0 in ascending order: how many, and a column of gaps."""
     if not values:
         return b"\0"
-    gaps = [value - before - 1 for before, value in zip([-1, *values], values)]
-    number, column = put_column(gaps)
+    number, column = put_gaps(values)
     return varint(len(values) << 2 | number) + column
 
 
@@ -251,6 +261,7 @@ def _get_digits(data: bytes, at: int, count: int, width: int) -> tuple[str, int]
 
 
 _FILL: Final = [(1 << fill) - 1 for fill in range(8)]
+_BEFORE: Final = (-1,)
 _LESS: Final = bytes([0, *range(255)])
 _ZEROS: Final = (b"", b"\0\0", b"\0")
 _STRANGER: Final = "names someone who is not a member"
@@ -262,7 +273,7 @@ _NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
 
 RICE: Final = len(WIDTHS)
 """From here on the forms of blocks in Rice's code, with k = 0 and more."""
-_HALF_MEANS: Final = (3, 6, 12, 22)
+_HALF_MEANS: Final = (3, 7, 15, 22)
 """Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
 _UNARY: Final = ["1" * value + "0" for value in range(256)]
 _OVER: Final = [bytes([value >> k for value in range(256)]) for k in range(4)]
@@ -340,7 +351,8 @@ class Sets:
         self._large = n // (bits + 1) + 1
         """Sets with more members are written as bits."""
         self._cost = bits + 1
-        self._bit_of = [1 << number for number in range(n)].__getitem__
+        self.bits = [1 << number for number in range(n)]
+        """By member, the set of it alone."""
         self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
         self._sets: dict[bytes | tuple[int, ...], int] = {}
 
@@ -371,14 +383,15 @@ class Sets:
         """Read so many sets, and return the place behind them."""
         n = self.view.n
         if form == self.SINGLES:
-            numbers, at = self._get_numbers(data, at, count)
-            if numbers and max(numbers) >= n:
-                raise PeerError(_STRANGER)
-            return list(map(self._bit_of, numbers)), at
+            numbers, at = self.get_numbers(data, at, count)
+            try:
+                return [self.bits[number] for number in numbers], at
+            except IndexError:
+                raise PeerError(_STRANGER) from None
         if form == self.LISTS:
             extra, at = read_varint(data, at)
             length = count + extra
-            codes, at = self._get_numbers(data, at, length)
+            codes, at = self.get_numbers(data, at, length)
             large = codes.count(n)
             text, at = _get_digits(data, at, length + large * n, 1)
             masks = self._sets_of(codes, text, length)
@@ -454,7 +467,8 @@ class Sets:
             return b"".join([number.to_bytes(2, "big") for number in numbers])
         return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
 
-    def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+    def get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+        """Read so many numbers of members, or others, and return the place behind them."""
         if not self._is_wide:
             return get_lane(data, at, count, 8 if count <= FEW else self._width)
         end = at + 2 * count
@@ -488,12 +502,14 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
     codes: Sequence[int]
     codes, at = get_column(data, at, view.n, number)
     shift = view.shift
-    if 1 in codes and 0 <= base < _SMALL and type(codes) is bytes:
-        if 0 not in codes:
-            return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
-    elif not 0 <= base <= COUNT_MAX - max(codes) or (1 not in codes and (base or any(codes))):
+    is_small = 0 <= base < _SMALL and type(codes) is bytes  # usual: no need to look at each
+    if (1 not in codes and (base or any(codes))) or not (
+        is_small or 0 <= base <= COUNT_MAX - max(codes)
+    ):
         msg = f"has clocks from {base}, but none is next to it, or one is above {COUNT_MAX}"
         raise PeerError(msg)
+    if 0 not in codes:
+        return [i + (code << shift) for i, code in enumerate(codes, base << shift)], at
     return [base + code << shift | i if code else i for i, code in enumerate(codes)], at
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from antecede.endpoint.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.endpoint.messages import ControlSize, Packet
 from antecede.endpoint.rules import Rules
 from antecede.endpoint.view import CACHE_MAX, View
-from antecede.errors import UsageError, listed, shown
+from antecede.errors import UsageError, listed, meant, shown
 
 _rules: dict[str, type[Rules]] = {}
 _infos: dict[str, ProtocolInfo] = {}
@@ -43,9 +42,7 @@ def register(rules: type[Rules]) -> None:
 def rules_of(name: object) -> type[Rules]:
     """Return the rules behind a protocol's name."""
     if not isinstance(name, str) or name not in _rules:
-        near = difflib.get_close_matches(name, _rules, n=3) if isinstance(name, str) else []
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_rules)}"
-        msg = f"unknown protocol {shown(name)}; {hint}"
+        msg = f"unknown protocol {shown(name)}; {meant(name, _rules)}"
         raise UsageError(msg)
     return _rules[name]
 

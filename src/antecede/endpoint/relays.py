@@ -6,7 +6,7 @@ packet can say which message that was.
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message, Need, Packet
@@ -21,13 +21,13 @@ class ChainWire(Wire):
 
     def put_own(self, packet: Packet) -> bytes:
         """Return its sender and its distance from this one's number; 0 for none."""
-        key = cast("int | None", packet.own)
+        key: int | None = packet.own
         if key is None:
             return b"\0"
         ahead = (key >> self.view.shift) - packet.content.seq
         return varint((key & self.view.low) + 1) + varint(folded(ahead))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         sender, at = read_varint(data, at)
         if not sender:
             return None, at
@@ -88,13 +88,13 @@ class Chained(Rules):
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the message before on the channel; if the relay is gone, that is lost."""
-        before = cast("int | None", packet.own)
+        before: int | None = packet.own
         if before is None or self._gone >> packet.source_no & 1:
             return packet.source_no, 0
         return before & self.view.low, before >> self.view.shift
 
     def need(self, packet: Packet, key: int) -> Need:
-        before = cast("int | None", packet.own) or packet.source_no
+        before = packet.own or packet.source_no
         return Need(self.view.members[before & self.view.low], before >> self.view.shift)
 
     def gone(self, source: int) -> None:

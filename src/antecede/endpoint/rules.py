@@ -9,7 +9,7 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -39,7 +39,7 @@ class Wire:
         """Return ``message.control``, which all copies share."""
         return b""
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         """Read the control of a message whose other parts are known, and the place behind it."""
         return None, at
 
@@ -47,7 +47,7 @@ class Wire:
         """Return ``packet.own``."""
         return b""
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         """Read what one copy says besides, and the place behind it."""
         return None, at
 
@@ -304,6 +304,18 @@ def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Messa
     if type(seq) is not int or not 1 <= seq <= rules.made or not dests & ~(1 << rules.me):
         raise state.wrong(name, saved, f"a message to others, from 1 to {rules.made}")
     return Message(rules.view, rules.me, seq, dests, saved[2], None)
+
+
+def load_open(
+    rules: Rules, state: Fields, name: str, least: int, *, has_repeats: bool = False
+) -> list[list[int]]:
+    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
+    rows = state.rows(name, rules.view.n)
+    for row in rows:
+        ascending = sorted(row if has_repeats else set(row))
+        if ascending != row or (row and not least <= row[0] <= row[-1] <= rules.made):
+            raise state.wrong(name, row, f"ascending numbers from {least}")
+    return rows
 
 
 def knows_too_much(made: int) -> str:

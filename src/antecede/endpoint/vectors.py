@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
@@ -17,9 +17,9 @@ class VectorWire(Wire):
     """What was sent before the message, by sender."""
 
     def put(self, message: Message) -> bytes:
-        return put_vector(cast("Vector", message.control), self.view, message.seq)
+        return put_vector(message.control, self.view, message.seq)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         vector, at = get_vector(data, at, self.view, message.seq)
         if vector[message.sender] >> self.view.shift >= message.seq:
             raise PeerError(LATER)
@@ -29,7 +29,7 @@ class VectorWire(Wire):
         return self.numbers(packet.content.control)
 
     def measure(self, packet: Packet) -> ControlSize:
-        size = len(cast("Vector", packet.content.control))
+        size = len(packet.content.control)
         return ControlSize(size, 0, CLOCK_BYTES * size)
 
     def numbers(self, vector: object) -> tuple[int, ...]:

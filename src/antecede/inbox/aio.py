@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from antecede.inbox.api import Desk, Message, Place, Relay, Transaction, current
+from antecede.inbox.api import Message, Opened, Place, Relay, Transaction, current
 from antecede.inbox.events import write_events
 from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
 
@@ -22,30 +22,15 @@ Result = TypeVar("Result")
 
 
 class AsyncTransaction:
-    """The transaction in which a message is handled: one's own writes, sends, and "done"."""
+    """The transaction in which a message is handled; ``send`` is not awaited."""
 
     def __init__(self, inbox: AsyncInbox, transaction: Transaction) -> None:
         self._inbox, self._transaction = inbox, transaction
-
-    @property
-    def message(self) -> Message:
-        """The message that is handled."""
-        return self._transaction.message
+        self.message, self.send = transaction.message, transaction.send
 
     async def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement on the inbox's database, in its own words; return the cursor."""
         return await self._inbox.call(self._transaction.execute, statement, values)
-
-    def send(
-        self,
-        topic: str,
-        body: object = None,
-        *,
-        id: str | None = None,
-        causes: Iterable[object] = (),
-    ) -> Outgoing:
-        """Send a message when the transaction is committed; not awaited."""
-        return self._transaction.send(topic, body, id=id, causes=causes)
 
 
 class AsyncMessage:
@@ -120,7 +105,7 @@ class Turn:
                 self._lock.release()
 
 
-class AsyncInbox:
+class AsyncInbox(Opened):
     """:class:`antecede.inbox.Inbox` for asyncio: the same parameters and names.
 
     ``offer`` is awaited to keep the message alone, or iterated over by ``async for``. ``fetch`` and
@@ -136,23 +121,11 @@ class AsyncInbox:
         fetch: Callable[[list[str]], Any] | None = None,
         **options: Any,
     ) -> None:
-        self._desk = Desk(place, topics, name, options)
-        self._fetch = fetch
-        self.metrics = self._desk.metrics
+        super().__init__(place, topics, name, fetch, options)
         self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
         self._turn = Turn()  # to be the one writer, where there is only one
         #: What each task took last.
         self._last: WeakKeyDictionary[asyncio.Task[Any], Message] = WeakKeyDictionary()
-
-    @property
-    def name(self) -> str:
-        """What the inbox is called in event logs."""
-        return self._desk.store.name
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """What it subscribes to."""
-        return self._desk.store.topics
 
     def causes_in(self, body: object) -> Iterable[object] | None:
         """Return the causes that the inbox finds in a body, if it was told how."""
@@ -212,7 +185,7 @@ class AsyncInbox:
 
     async def hand_over(self) -> AsyncIterator[AsyncMessage]:
         """Iterate over what is ready now, without upkeep."""
-        left: set[str] = set()
+        left: frozenset[str] = frozenset()
         while True:
             async with self._writing():
                 taken = await self.call(self._desk.store.begin, left)
@@ -225,7 +198,7 @@ class AsyncInbox:
                     if not message.is_closed:
                         await asyncio.shield(self.call(message.leave))
             if not message.is_done:
-                left.add(message.key)
+                left |= {message.key}
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:
@@ -270,35 +243,21 @@ class AsyncInbox:
 
     async def relay(self, publish: Callable[[Outgoing], Any], limit: int | None = None) -> int:
         """Publish what handlers sent, causes first; see ``Inbox.relay``."""
-        relay, desk = Relay(limit), self._desk
-        while relay.room:
-            gone: list[Outgoing] = []
-            batch = desk.store.outgoing(relay.room)
-            due = relay.due(await self.call(batch.__enter__))
+        self._desk.must_leave(current.get())
+        relay, is_more = Relay(self._desk, limit), True
+        while is_more:
             try:
-                for one in due:
-                    if not relay.may_go(one):
-                        continue
-                    try:
+                due = await self.call(relay.begin)
+                for one in filter(relay.may_go, due):
+                    with relay.going(one):
                         done = publish(one)
                         if isinstance(done, Awaitable):
                             await done
-                    except Exception as error:  # raised at the end
-                        relay.stuck(one, error)
-                    else:
-                        gone.append(one)
-                        relay.went()
             finally:
-                if gone:
-                    async with self._writing():
-                        await asyncio.shield(
-                            self.call(desk.store.published, gone, desk.policy.clock())
-                        )
-                await asyncio.shield(self.call(batch.__exit__, None, None, None))
-            desk.metrics.published += len(gone)
-            if not due:
-                break
-        return relay.end()
+                async with self._writing():
+                    await asyncio.shield(self.call(relay.end))
+            is_more = bool(due)
+        return relay.result()
 
     async def events(self, path: str | os.PathLike[str]) -> int:
         """Write what was handled as an event log for ``antecede audit``; return how many events."""

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,17 +136,8 @@ class Policy:
     ) -> Entry:  # fmt: skip
         """Check what is offered."""
         topics = self.topics
-        if topic is None:
-            if len(topics) != 1:
-                msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
-                raise UsageError(msg)
-            (topic,) = topics
-        elif not isinstance(topic, str) or topic not in topics:
-            msg = (
-                f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
-                "subscribe to it with topics=, or do not offer it"
-            )
-            raise UsageError(msg)
+        if not isinstance(topic, str) or topic not in topics:
+            topic = self._only_topic(topic)
         key = f"{topic}/{check_id(name)}"
         if causes is None and self.causes is not None:
             causes = self.causes(body)
@@ -163,6 +154,20 @@ class Policy:
         entry.is_old = self.remember is not None and sent < now - self.remember
         entry.is_shadow = self.is_shadow
         return entry
+
+    def _only_topic(self, topic: object) -> str:
+        """Return the topic of a message that names none; refuse one that is not subscribed to."""
+        topics = self.topics
+        if topic is not None:
+            msg = (
+                f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
+                "subscribe to it with topics=, or do not offer it"
+            )
+            raise UsageError(msg)
+        if len(topics) != 1:
+            msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
+            raise UsageError(msg)
+        return min(topics)
 
     def upkeep(self, now: float) -> Upkeep:
         """Return what is to be done at a time."""
@@ -307,7 +312,7 @@ class Message:
             msg = f"{self.key} was handled already; a message has one with block"
             raise UsageError(msg)
         if self.is_closed:
-            taken = self._desk.store.begin(set(), self.key)
+            taken = self._desk.store.begin((), self.key)
             if taken is None:
                 msg = f"{self.key} was left, and is not ready for you any more; take the next"
                 raise UsageError(msg)
@@ -366,45 +371,62 @@ class Message:
 
 
 class Relay:
-    """Which sends go out: each after its causes, and nothing after one that could not go."""
+    """One run of a relay: each send goes after its causes, and none after one that is stuck."""
 
-    def __init__(self, limit: int | None) -> None:
-        self.left = math.inf if limit is None else limit
-        self.count = 0
-        self.failed: set[str] = set()
-        self.errors: list[Exception] = []
+    def __init__(self, desk: Desk, limit: int | None) -> None:
+        self._desk = desk
+        self._left = math.inf if limit is None else limit
+        self._gone: list[Outgoing] = []
+        self._failed: set[str] = set()
+        self._errors: list[Exception] = []
+        self._batch: AbstractContextManager[list[Outgoing]] | None = None
+        self._count = 0
 
-    @property
-    def room(self) -> int:
-        """How many sends to look at next; 0: enough."""
-        return int(min(RELAY_BATCH, self.left)) + len(self.failed) if self.left > 0 else 0
-
-    def due(self, waiting: Sequence[Outgoing]) -> list[Outgoing]:
-        """Return those that have not failed yet."""
-        return [one for one in waiting if one.key not in self.failed]
+    def begin(self) -> list[Outgoing]:
+        """Keep other relays away, and return the next sends that have not failed yet."""
+        room = int(min(RELAY_BATCH, self._left)) + len(self._failed) if self._left > 0 else 0
+        batch = self._desk.store.outgoing(room)
+        waiting = batch.__enter__()
+        self._batch = batch
+        return [one for one in waiting if one.key not in self._failed]
 
     def may_go(self, one: Outgoing) -> bool:
         """Tell whether nothing that it follows is stuck."""
-        if self.failed.isdisjoint(one.causes) and self.left > 0:
+        if self._failed.isdisjoint(one.causes) and self._left > 0:
             return True
-        self.failed.add(one.key)
+        self._failed.add(one.key)
         return False
 
-    def went(self) -> None:
-        """Count one that is published."""
-        self.count += 1
-        self.left -= 1
+    @contextmanager
+    def going(self, one: Outgoing) -> Iterator[None]:
+        """Note whether a send was published inside."""
+        try:
+            yield
+        except Exception as error:  # raised at the end
+            self._failed.add(one.key)
+            self._errors.append(error)
+        else:
+            self._gone.append(one)
+            self._left -= 1
 
-    def stuck(self, one: Outgoing, error: Exception) -> None:
-        """Note one that could not be published."""
-        self.failed.add(one.key)
-        self.errors.append(error)
+    def end(self) -> None:
+        """Note what was published, and let other relays work."""
+        gone, self._gone = self._gone, []
+        try:
+            if gone:
+                self._desk.store.published(gone, self._desk.policy.clock())
+                self._desk.metrics.published += len(gone)
+                self._count += len(gone)
+        finally:
+            batch, self._batch = self._batch, None
+            if batch is not None:
+                batch.__exit__(None, None, None)
 
-    def end(self) -> int:
+    def result(self) -> int:
         """Return how many went out; raise the first error."""
-        if self.errors:
-            raise self.errors[0]
-        return self.count
+        if self._errors:
+            raise self._errors[0]
+        return self._count
 
 
 class Desk:
@@ -525,7 +547,33 @@ class _Mine(threading.local):
     last: Message | None = None
 
 
-class Inbox:
+class Opened:
+    """What both forms of the inbox have."""
+
+    def __init__(
+        self,
+        place: Place,
+        topics: Iterable[str] | None,
+        name: str,
+        fetch: Callable[[list[str]], Any] | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._desk = Desk(place, topics, name, options)
+        self._fetch = fetch
+        self.metrics = self._desk.metrics
+
+    @property
+    def name(self) -> str:
+        """What the inbox is called in event logs."""
+        return self._desk.store.name
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it subscribes to."""
+        return self._desk.store.topics
+
+
+class Inbox(Opened):
     """Hands messages over after the causes that they declare, each once.
 
     Parameters
@@ -570,20 +618,8 @@ class Inbox:
         fetch: Callable[[list[str]], Iterable[Offer] | None] | None = None,
         **options: Any,
     ) -> None:
-        self._desk = Desk(place, topics, name, options)
-        self._fetch = fetch
+        super().__init__(place, topics, name, fetch, options)
         self._mine = _Mine()
-        self.metrics = self._desk.metrics
-
-    @property
-    def name(self) -> str:
-        """What the inbox is called in event logs."""
-        return self._desk.store.name
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """What it subscribes to."""
-        return self._desk.store.topics
 
     def offer(
         self,
@@ -620,7 +656,7 @@ class Inbox:
 
     def _hand_over(self) -> Iterator[Message]:
         desk, mine, begin = self._desk, self._mine, self._desk.store.begin
-        left: set[str] = set()
+        left: frozenset[str] = frozenset()
         while (taken := begin(left)) is not None:
             message = mine.last = Message(desk, taken)
             try:
@@ -629,7 +665,7 @@ class Inbox:
                 if not message.is_closed:
                     message.leave()
             if not message.is_done:
-                left.add(message.key)
+                left |= {message.key}
 
     def _leave_last(self, name: str = "") -> None:
         """Give back what this thread took and did not handle."""
@@ -684,29 +720,18 @@ class Inbox:
         may be published again, with the same id. If it raises, what follows from that message
         stays too, the rest goes on, and the first error is raised at the end.
         """
-        relay, desk = Relay(limit), self._desk
-        while relay.room:
-            gone: list[Outgoing] = []
-            with desk.store.outgoing(relay.room) as waiting:
-                due = relay.due(waiting)
-                try:
-                    for one in due:
-                        if not relay.may_go(one):
-                            continue
-                        try:
-                            publish(one)
-                        except Exception as error:  # raised at the end
-                            relay.stuck(one, error)
-                        else:
-                            gone.append(one)
-                            relay.went()
-                finally:
-                    if gone:
-                        desk.store.published(gone, desk.policy.clock())
-            desk.metrics.published += len(gone)
-            if not due:
-                break
-        return relay.end()
+        self._leave_last()
+        relay, is_more = Relay(self._desk, limit), True
+        while is_more:
+            try:
+                due = relay.begin()
+                for one in filter(relay.may_go, due):
+                    with relay.going(one):
+                        publish(one)
+            finally:
+                relay.end()
+            is_more = bool(due)
+        return relay.result()
 
     def events(self, path: str | os.PathLike[str]) -> int:
         """Write what was handled as an event log for ``antecede audit``; return how many events."""

@@ -45,6 +45,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Literal
 
 from antecede.errors import UsageError
@@ -128,23 +129,21 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
 
     A cause is ``"topic/id"``, or a pair of both, or an id alone, which is of the same topic.
     """
-    if isinstance(causes, (list, tuple)):
-        pass
-    elif causes is None:
-        return ()
-    elif isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
-        msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
-        raise UsageError(msg)
-    keys: dict[str, None] = {}
-    for count, cause in enumerate(causes, 1):
-        if count > most:
-            msg = (
-                f"a message names more than {most:,} causes; "
-                "name the latest ones, or raise causes_max"
-            )
+    if not isinstance(causes, (list, tuple)):
+        if causes is None:
+            return ()
+        if isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
+            msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
             raise UsageError(msg)
-        keys[_cause(cause, topic)] = None
-    return tuple(keys)
+        causes = list(islice(causes, most + 1))
+    if len(causes) > most:
+        msg = (
+            f"a message names more than {most:,} causes; name the latest ones, or raise causes_max"
+        )
+        raise UsageError(msg)
+    if len(causes) == 1:
+        return (_cause(causes[0], topic),)
+    return tuple(dict.fromkeys(_cause(cause, topic) for cause in causes)) if causes else ()
 
 
 def _cause(cause: object, topic: str) -> str:
@@ -342,8 +341,10 @@ class Causes:
         if key in self.entries or key in past:
             return False
         self.entries[key] = entry
-        if entry.needs:
-            entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
+        for need in entry.needs:
+            if need not in past or need in self.early:
+                entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
+                break
         if self.missed and key in self.missed:
             entry.late = True
         if not entry.lacks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -165,7 +165,7 @@ class Store(Protocol):
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
-    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
+    def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Open a transaction with a ready message that nobody else has, but none of those left.
 
         ``only`` is the key of the one that is wanted, if any.

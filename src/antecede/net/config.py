@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from antecede.errors import UsageError
+from antecede.errors import UsageError, meant
 from antecede.events.content import content_of
 from antecede.net.node import Node
 from antecede.net.settings import Limits
@@ -50,7 +50,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     for name, value in found.items():
         kind = _TYPES.get(name)
         if kind is None:
-            msg = f"{path}: unknown setting {name!r}; known are {', '.join(_TYPES)}"
+            msg = f"{path}: unknown setting {name!r}; {meant(name, _TYPES)}"
             raise UsageError(msg)
         if not isinstance(value, kind):
             msg = f"{path}: {name} is {value!r}; expected {_WORDS[kind]}"
@@ -92,6 +92,6 @@ def _limits(path: Path, given: dict[str, Any]) -> Limits:
     known = [entry.name for entry in fields(Limits)]
     for name in given:
         if name not in known:
-            msg = f"{path}: unknown limit {name!r}; known are {', '.join(known)}"
+            msg = f"{path}: unknown limit {name!r}; {meant(name, known)}"
             raise UsageError(msg)
     return Limits(**given)

@@ -30,6 +30,7 @@ from antecede.events import EventLog
 from antecede.net import frames, journal
 from antecede.net.group.views import is_quorum, was_removed
 from antecede.net.journal import Logged, Store, sealed
+from antecede.net.log import tell
 from antecede.net.machine import VIEW_STEP, Channel, Delivery, Machine, Met, Outcome, Send, Side
 from antecede.net.members import Members
 from antecede.net.parcels import NEXT, is_control, standing_alone
@@ -37,7 +38,6 @@ from antecede.net.peers import GAP_MAX, UNMET, Link, Outgoing, Peer, wake_all
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
 
-LOG: Final = logging.getLogger("antecede.net")
 MARK_BITS: Final = 32
 
 
@@ -277,7 +277,7 @@ class Watch:
         """Log a warning about a peer, the first time only."""
         if (who, what) not in self._told:
             self._told.add((who, what))
-            LOG.warning("%s: %s", self.machine.setup.process, sentence)
+            self._warn(what, sentence, peer=who)
 
     def stop(self) -> None:
         """Log nothing more."""
@@ -295,10 +295,20 @@ class Watch:
         self._timer = None
         if self.oldest() >= self.seconds and (found := self.waiting()):
             more = f" ({len(found) - 1} more wait)" if len(found) > 1 else ""
-            LOG.warning("%s: %s%s", self.machine.setup.process, found[0], more)
+            message, seconds, needs = found[0]
+            self._warn(
+                "long wait",
+                f"{found[0]}{more}",
+                held=str(message),
+                seconds=round(seconds, 3),
+                needs=[str(need) for need in needs],
+            )
         if self.most and self.oldest() >= self.most:
             self._give_up_oldest()
         self._set_timer()
+
+    def _warn(self, event: str, sentence: str, **fields: object) -> None:
+        tell(logging.WARNING, self.machine.setup.process, event, sentence, **fields)
 
     def _give_up_oldest(self) -> None:
         """Declare lost what messages wait for that have waited too long."""
@@ -309,13 +319,9 @@ class Watch:
                 if need.unit == "message" and need.number > number:
                     lost[need.process] = max(need.number - number, lost.get(need.process, 0))
         for process, upto in lost.items():
-            LOG.warning(
-                "%s: gave up on messages of %s up to %d, which did not come for %g s",
-                self.machine.setup.process,
-                process,
-                number + upto,
-                self.most,
-            )
+            gone = f"messages of {process} up to {number + upto}"
+            sentence = f"gave up on {gone}, which did not come for {self.most:g} s"
+            self._warn("gave up", sentence, peer=process, upto=number + upto)
             self._give_up(process, upto)
 
 
@@ -674,7 +680,7 @@ class Driver:
                 f"do not use it again; remove {process!r} from the group and add it again with an "
                 "empty store"
             )
-            LOG.error("%s: %s", process, self.stale[name])
+            tell(logging.ERROR, process, "stale store", self.stale[name], peer=name)
         others = list(self.peers)
         if is_quorum(self.stale, others) and len(self.stale) >= min(2, len(others)):
             self.machine.is_stale = True
@@ -751,7 +757,7 @@ class Driver:
         if isinstance(error, HoldFullError):
             # Not acknowledged, so the peer sends it again; by then there may be room.
             self.counts["refused"] += 1
-            self.watch.tell_once(name, type(error).__name__, f"from {name}: {error}")
+            self.watch.tell_once(name, "no room", f"from {name}: {error}")
         else:
             self.refuse(name, str(error))
 
@@ -947,7 +953,8 @@ class Driver:
         """Stop for good: nothing more leaves, and whoever waits is told why."""
         if self.failure is None:
             self.failure = error
-            LOG.error("%s: the node stops: %s", self.machine.setup.process, error)
+            sentence = f"the node stops: {error}"
+            tell(logging.ERROR, self.machine.setup.process, "stopped", sentence)
         self.outgoing.stop(self.links.values())
         self.members.stop()
         self.saving.stop(self.failure)

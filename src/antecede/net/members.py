@@ -31,12 +31,12 @@ from antecede.net.group.joining import REMOVED, WELCOME
 from antecede.net.group.paxos import DECIDED, KINDS, Vote, Voting
 from antecede.net.group.views import Ballot, Change, Wish, is_quorum
 from antecede.net.journal import Input
+from antecede.net.log import tell
 from antecede.net.machine import Machine
 from antecede.net.peers import HELLO, Outgoing, Peer
 from antecede.net.settings import Limits
 from antecede.net.transports import Changeable
 
-LOG: Final = logging.getLogger("antecede.net")
 LEAVE_SECONDS: Final = 60.0
 """For how long frames of a process that was removed are still taken, so that it hears of it."""
 ANSWER_SECONDS: Final = 0.005
@@ -269,7 +269,7 @@ class Members:
                 try:
                     transport.join(name, address)
                 except UsageError as error:
-                    LOG.warning("%s: cannot reach %s: %s", self.machine.setup.process, name, error)
+                    self._warn("unreachable", f"cannot reach {name}: {error}", peer=name)
             for name in change.leaves:
                 self._former[name] = self.loop.call_later(LEAVE_SECONDS, self._part, name)
         if (tell := getattr(transport, "tell_view", None)) is not None:
@@ -403,14 +403,14 @@ class Members:
         for name in (*self._behind(), *self._unknown_to()):
             self.host.tell(name, None)
         if self._ticks == PATIENCE_TICKS and (missing := self.missing()):
-            LOG.warning(
-                "%s: a change of the members waits for %s",
-                self.machine.setup.process,
-                ", ".join(missing),
-            )
+            sentence = f"a change of the members waits for {', '.join(missing)}"
+            self._warn("change waits", sentence, missing=missing)
         self._set_timer()
 
     # Ways out.
+
+    def _warn(self, event: str, sentence: str, **fields: object) -> None:
+        tell(logging.WARNING, self.machine.setup.process, event, sentence, **fields)
 
     def _ballot(self, kind: int, ballot: Ballot, value: bytes) -> None:
         slot = self.machine.group.number + 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from antecede.errors import AntecedeError, UsageError
 from antecede.net.driver import Driver
@@ -22,11 +22,20 @@ _LINE: Final = re.compile(
 )
 
 
-def metrics_text(driver: Driver, transport: Mapping[str, int], store: Store | None) -> str:
-    """Return the figures of a node."""
-    process = driver.machine.setup.process
+class Figure(NamedTuple):
+    """A figure of a node: its name, ``counter`` or ``gauge``, what it means, and its values."""
+
+    name: str
+    kind: str
+    help: str
+    values: Mapping[str, float]
+    """By peer; a figure of the whole node has one, under the empty name."""
+
+
+def metrics_text(process: str, found: Iterable[Figure]) -> str:
+    """Return the figures of a node in the text format of Prometheus."""
     lines: list[str] = []
-    for name, kind, help_text, values in _figures(driver, transport, store):
+    for name, kind, help_text, values in found:
         lines += [f"# HELP antecede_{name} {help_text}", f"# TYPE antecede_{name} {kind}"]
         for peer, value in values.items():
             labels = {"process": process} | ({"peer": peer} if peer else {})
@@ -35,17 +44,15 @@ def metrics_text(driver: Driver, transport: Mapping[str, int], store: Store | No
     return "\n".join(lines) + "\n"
 
 
-Figure = tuple[str, str, str, Mapping[str, float]]
-
-
-def _figures(driver: Driver, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
+def figures(driver: Driver, transport: Mapping[str, int], store: Store | None) -> Iterator[Figure]:
+    """Yield the figures of a node."""
     counts, machine = driver.counts, driver.machine
 
     def counter(name: str, help_text: str, value: float) -> Figure:
-        return f"{name}_total", "counter", help_text, {"": value}
+        return Figure(f"{name}_total", "counter", help_text, {"": value})
 
     def gauge(name: str, help_text: str, value: float) -> Figure:
-        return name, "gauge", help_text, {"": value}
+        return Figure(name, "gauge", help_text, {"": value})
 
     yield counter("sent", "Messages sent by the application.", driver.sent_count)
     yield counter("delivered", "Messages delivered.", counts["delivered"])
@@ -71,11 +78,13 @@ def _figures(driver: Driver, transport: Mapping[str, int], store: Store | None) 
     for name, value in transport.items():
         yield counter(name, "Counted by the transport.", value)
     outbox, size = dict.fromkeys(driver.peers, 0), dict.fromkeys(driver.peers, 0)
-    for link in driver.links.values():
+    for link in list(driver.links.values()):  # the node may change them meanwhile
+        if link.name not in outbox:
+            continue
         outbox[link.name] += len(link.channel.outbox)
         size[link.name] += link.channel.outbox_bytes
-    yield "outbox", "gauge", "Packets that the peer has not acknowledged.", outbox
-    yield "outbox_bytes", "gauge", "Their bytes.", size
+    yield Figure("outbox", "gauge", "Packets that the peer has not acknowledged.", outbox)
+    yield Figure("outbox_bytes", "gauge", "Their bytes.", size)
 
 
 def _escaped(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import secrets
@@ -11,20 +12,21 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from antecede.endpoint.messages import MessageId
 from antecede.endpoint.registry import view_of
 from antecede.endpoint.view import View
 from antecede.errors import NodeClosedError, StoreError, UsageError, shown
 from antecede.events import EventLog
-from antecede.net.driver import LOG, Driver, Waiting, write_events
+from antecede.net.driver import Driver, Waiting, write_events
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.group.joining import Lobby
 from antecede.net.group.views import Wish
 from antecede.net.journal import Logged, SqliteStore, Store
+from antecede.net.log import tell
 from antecede.net.machine import VIEW_STEP, Delivery, Machine
-from antecede.net.metrics import MetricsServer, metrics_text, why_not_ready
+from antecede.net.metrics import Figure, MetricsServer, figures, metrics_text, why_not_ready
 from antecede.net.settings import Limits, Setup
 from antecede.net.transports import Changeable, Transport
 from antecede.net.transports.nats_names import PAYLOAD_BYTES
@@ -147,6 +149,12 @@ class Node:
     def members(self) -> tuple[str, ...]:
         """All processes, this one included, in the order in which they joined."""
         return self.setup.members if self._driver is None else self._driver.machine.group.names
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the node has been opened, and neither closed nor stopped since."""
+        driver = self._driver
+        return driver is not None and not driver.is_closed and driver.failure is None
 
     @property
     def view(self) -> int:
@@ -280,10 +288,14 @@ class Node:
             raise UsageError(msg)
         await driver.skip(process, upto - number * VIEW_STEP)
 
+    def figures(self) -> list[Figure]:
+        """Return the metrics as data; another thread may call it too."""
+        driver = self._opened(is_ending=True)
+        return list(figures(driver, self._transport.counters(), self._store))
+
     def metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        driver = self._opened(is_ending=True)
-        return metrics_text(driver, self._transport.counters(), self._store)
+        return metrics_text(self.process, self.figures())
 
     def _health(self) -> str:
         if self._driver is not None:
@@ -298,6 +310,13 @@ class Node:
         if reason:
             raise NodeClosedError(reason)
         return "ok\n"
+
+    def __enter__(self) -> Never:
+        msg = "a Node is asynchronous; write `async with Node(...)`, or use antecede.net.sync.Node"
+        raise UsageError(msg)
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was entered."""
 
     async def __aenter__(self) -> Self:
         if self._is_used:
@@ -388,7 +407,8 @@ class Node:
                 try:
                     self._transport.join(name, member.address)
                 except UsageError as error:
-                    LOG.warning("%s: cannot reach %s yet: %s", self.process, name, error)
+                    sentence = f"cannot reach {name} yet: {error}"
+                    tell(logging.WARNING, self.process, "unreachable", sentence, peer=name)
 
     async def _linger(self, driver: Driver) -> None:
         """Give messages that are only in memory a little time to reach their peers."""
@@ -398,12 +418,12 @@ class Node:
             async with asyncio.timeout(self.limits.linger_seconds):
                 await self.flush()
         except TimeoutError:
-            LOG.warning(
-                "%s: gave up on %d packets that peers have not acknowledged; they were in memory "
-                "only and are lost",
-                self.process,
-                driver.unacknowledged(),
+            count = driver.unacknowledged()
+            sentence = (
+                f"gave up on {count} packets that peers have not acknowledged; they were in memory "
+                "only and are lost"
             )
+            tell(logging.WARNING, self.process, "gave up", sentence, packets=count)
         except NodeClosedError:
             return
 

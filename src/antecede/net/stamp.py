@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Delivery, Effects, MessageId, Need
 from antecede.endpoint.registry import endpoint as make_endpoint
+from antecede.errors import UsageError, shown
 from antecede.wire.codec import Codec
 
 
@@ -71,6 +72,12 @@ class Stamp:
 
     def receive(self, header: bytes, payload: bytes) -> Received:
         """Take a message from the carrier; return what can be delivered now, in causal order."""
+        for name, value in (("header", header), ("payload", payload)):
+            if not isinstance(value, bytes):
+                msg = (
+                    f"receive() got {name}={shown(value)}; expected the bytes that send() returned"
+                )
+                raise UsageError(msg)
         effects = self._endpoint.receive(self._codec.decode(header + payload))
         return Received(effects.deliveries, self._outgoing(effects))
 

@@ -47,17 +47,16 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint import logs
-from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, State, knows_too_much
+from antecede.endpoint.rules import Own, State, knows_too_much, load_open
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -73,21 +72,21 @@ class AcknowledgedWire(LogWire):
 
     def put(self, message: Message) -> bytes:
         if message.seq:
-            mark = cast("Data", message.control)[2]
+            mark = message.control[2]
             return varint(message.seq - 1 - mark) + super().put(message)
-        seq, mark, corrections = cast("Answer", message.control)
+        seq, mark, corrections = message.control
         numbers = [seq, mark]
         if seq:
             numbers += [len(corrections), *[part for pair in corrections for part in pair]]
         return b"".join(map(varint, numbers))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Data | Answer, int]:
         seq, at = read_count(data, at)
         if message.seq:
             if seq >= message.seq:
                 raise PeerError("has a number below 0")
-            control, at = super().get(data, at, message)
-            return (*cast("Control", control), message.seq - 1 - seq), at
+            (tops, log), at = super().get(data, at, message)
+            return (tops, log, message.seq - 1 - seq), at
         mark, at = read_count(data, at)
         length, at = read_varint(data, at) if seq else (0, at)
         corrections: Pairs = []
@@ -104,14 +103,14 @@ class AcknowledgedWire(LogWire):
     def put_own(self, packet: Packet) -> bytes:
         return super().put_own(packet) if packet.content.seq else b""
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         return super().get_own(data, at, packet) if packet.content.seq else (None, at)
 
     def spell(self, packet: Packet) -> object:
         """Return (w, sorted entries), (number delivered, w, corrections), or (w,)."""
         if packet.content.seq:
-            return cast("Data", packet.content.control)[2], super().spell(packet)
-        seq, mark, corrections = cast("Answer", packet.content.control)
+            return packet.content.control[2], super().spell(packet)
+        seq, mark, corrections = packet.content.control
         names = [(self.view.members[sender], level) for sender, level in corrections]
         return (seq, mark, tuple(sorted(names))) if seq else (mark,)
 
@@ -120,7 +119,7 @@ class AcknowledgedWire(LogWire):
         if packet.content.seq:
             entries, dests, size = super().measure(packet)
             return ControlSize(entries, dests, size + CLOCK_BYTES)
-        seq, _, corrections = cast("Answer", packet.content.control)
+        seq, _, corrections = packet.content.control
         pairs = len(corrections)
         return ControlSize(pairs, 0, CLOCK_BYTES * (2 if seq else 1) + PAIR_BYTES * pairs)
 
@@ -158,10 +157,6 @@ class Acknowledged(Logged):
         self._last = [0] * n
         self._owed: list[list[int]] = [[] for _ in range(n)]
 
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_flag("releases", options["releases"])
-
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), with this message among those that are not acknowledged."""
         seq, dests = message.seq, message.dests & ~(1 << self.me)
@@ -182,7 +177,7 @@ class Acknowledged(Logged):
     def check(self, packet: Packet) -> str:
         if packet.content.seq:
             return super().check(packet)
-        seq, _, corrections = cast("Answer", packet.content.control)
+        seq, _, corrections = packet.content.control
         if any(sender == self.me for sender, _ in corrections):
             return "corrects what its receiver knows best"
         last = self._last[packet.source_no]
@@ -192,13 +187,13 @@ class Acknowledged(Logged):
         """RCV(2) to RCV(5), and the acknowledgement; or take one."""
         message, source = packet.content, packet.source_no
         if not message.seq:
-            seq, mark, corrections = cast("Answer", message.control)
+            seq, mark, corrections = message.control
             for sender, level in ((source, mark), *corrections):
                 self._learn(sender, level)
             if seq:
                 self._drop_acknowledged(source, seq)
             return ()
-        tops, log, mark = cast("Data", message.control)
+        tops, log, mark = message.control
         corrections = self._corrections(packet, tops, log)
         self._learn(source, mark)
         self.reached[source] = key = message.seq << self.shift | source
@@ -294,8 +289,8 @@ class Acknowledged(Logged):
         if self._mark() > self.made:
             raise state.wrong("stable", self._stable, f"at most {self.made} messages of its own")
         self._last = state.numbers("last", n, most=self.made)
-        self._open = logs.load_open(self, state, "open", self._mark() + 1)
-        self._owed = logs.load_open(self, state, "owed", self._mark() + 1)
+        self._open = load_open(self, state, "open", self._mark() + 1)
+        self._owed = load_open(self, state, "owed", self._mark() + 1)
 
 
 register(Acknowledged)

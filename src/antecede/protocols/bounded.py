@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, cast
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import Counted, ascending, gaps, larger, misplaced, stepped, steps
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
@@ -73,12 +72,12 @@ class BoundedWire(Wire):
     """M_m: how many entries; their places in the matrix; their counts; and their numbers."""
 
     def put(self, message: Message) -> bytes:
-        entries = entries_of(cast("Columns", message.control), self.view.n)
+        entries = entries_of(message.control, self.view.n)
         places, counts = [place for place, _, _ in entries], [count - 1 for _, count, _ in entries]
         numbers = steps([number for _, _, number in entries], message.seq)
         return varint(len(entries)) + put_block(gaps(places) + counts + numbers)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Columns, int]:
         n, sender, seq = self.view.n, message.sender, message.seq
         length, at = read_varint(data, at)
         if length > n * n or length > 8 * len(data):
@@ -99,10 +98,10 @@ class BoundedWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return M_m: entries (sender, destination, count), by member position."""
-        return spelt(self.view, cast("Columns", packet.content.control))
+        return spelt(self.view, packet.content.control)
 
     def measure(self, packet: Packet) -> ControlSize:
-        entries = sum(map(len, cast("Columns", packet.content.control).values()))
+        entries = sum(map(len, packet.content.control.values()))
         return ControlSize(entries, 0, ENTRY_BYTES * entries)
 
 
@@ -153,7 +152,6 @@ class Bounded(Counted):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("column", options["column"], CHOICES)
         k, n = options["k"], len(members)
         if k is None:
             options["k"] = 2 * n
@@ -197,7 +195,7 @@ class Bounded(Counted):
         return chosen
 
     def check(self, packet: Packet) -> str:
-        me, columns = self.me, cast("Columns", packet.content.control)
+        me, columns = self.me, packet.content.control
         if fault := misplaced(packet, columns.get(me, NONE).get(packet.source_no, (0, 0))[0]):
             return fault
         if not packet.content.seq and me not in columns:
@@ -210,12 +208,12 @@ class Bounded(Counted):
 
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when DELIV[k] is at least the constraint by k, for all k."""
-        column = cast("Columns", packet.content.control).get(self.me, NONE)
+        column = packet.content.control.get(self.me, NONE)
         return [count << self.shift | k for k, (count, _) in column.items()]
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the message that a constraint stands for, or the one before an extra message."""
-        sender, columns = key & self.low, cast("Columns", packet.content.control)
+        sender, columns = key & self.low, packet.content.control
         return sender, max(columns.get(self.me, NONE).get(sender, (0, 0))[1], 1)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
@@ -225,7 +223,7 @@ class Bounded(Counted):
         if not message.seq:
             return self.places[sender]
         self._newest[sender] = message.seq
-        carried = cast("Columns", message.control)
+        carried: Columns = message.control
         dests = message.dests & ~(1 << me | 1 << sender)
         for dest, theirs in carried.items():
             if dest != me and not dests >> dest & 1:
@@ -244,7 +242,7 @@ class Bounded(Counted):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a packet has a constraint by this message, or by a later one."""
-        columns = cast("Columns", packet.content.control).values()
+        columns = packet.content.control.values()
         return any(column.get(sender, (0, 0))[1] >= seq for column in columns)
 
     def kept(self) -> object:

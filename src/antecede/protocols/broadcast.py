@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
 from antecede.endpoint.fields import Fields
@@ -43,7 +43,7 @@ class BroadcastWire(VectorWire):
     def spell(self, packet: Packet) -> object:
         """Return VT(m): sorted pairs (process, number), with the message itself."""
         message = packet.content
-        vector = cast("Vector", message.control).copy()
+        vector = message.control.copy()
         vector[message.sender] = message.seq << self.view.shift
         return named(self.view, vector)
 
@@ -83,16 +83,16 @@ class Broadcast(Rules):
         message = packet.content
         if message.dests | 1 << message.sender != self.view.everyone:
             return "is not for all members"
-        is_later = cast("Vector", message.control)[self.me] > self.reached[self.me]
+        is_later = message.control[self.me] > self.reached[self.me]
         return knows_too_much(self.made) if is_later and not self.is_stale else ""
 
     def needs(self, packet: Packet) -> list[int]:
         """Return VT(m): what the sender had delivered, and its own earlier messages."""
-        return cast("Vector", packet.content.control)
+        return packet.content.control
 
     def blocker(self, packet: Packet) -> int:
         """Step 2: wait until VT(p) has come as far as VT(m)."""
-        vector = cast("Vector", packet.content.control)
+        vector: Vector = packet.content.control
         for key, mine in zip(vector, self.reached):
             if key > mine:
                 return key
@@ -105,7 +105,7 @@ class Broadcast(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("Vector", packet.content.control)[sender] >> self.view.shift >= seq
+        return packet.content.control[sender] >> self.view.shift >= seq
 
     def kept(self) -> object:
         return named(self.view, self.reached)
@@ -128,11 +128,11 @@ class GroupedWire(VectorWire):
 
     def put(self, message: Message) -> bytes:
         shift = self.view.shift
-        numbers = [key >> shift for key in cast("Vector", message.control)]
+        numbers = [key >> shift for key in message.control]
         base = min(numbers)
         return varint(base) + put_block([number - base for number in numbers])
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         shift = self.view.shift
         base, at = read_varint(data, at)
         values, at = get_block(data, at, len(self.slots))
@@ -149,7 +149,7 @@ class GroupedWire(VectorWire):
 
     def spell(self, packet: Packet) -> object:
         message, shift = packet.content, self.view.shift
-        vector = cast("Vector", message.control).copy()
+        vector = message.control.copy()
         vector[self.slots[group_of(self.view, message), message.sender]] = message.seq << shift
         return by_group(self.view, vector)
 
@@ -183,11 +183,11 @@ class Grouped(Broadcast):
         message = packet.content
         if (group_of(self.view, message), message.sender) not in self._slots:
             return NO_GROUP
-        return self.too_new(newest(cast("Vector", message.control), self.me, self.view))
+        return self.too_new(newest(message.control, self.me, self.view))
 
     def needs(self, packet: Packet) -> list[int]:
         """Return what VT(m) says of the groups of this process."""
-        vector, me = cast("Vector", packet.content.control), self.me
+        vector, me = packet.content.control, self.me
         return [key for slot in self._mine if (key := vector[slot]) & self.low != me]
 
     def blocker(self, packet: Packet) -> int:
@@ -197,13 +197,13 @@ class Grouped(Broadcast):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: all vectors take in those of the message, and the message itself."""
         message = packet.content
-        self._vector = list(map(max, self._vector, cast("Vector", message.control)))
+        self._vector = list(map(max, self._vector, message.control))
         slot = self._slots[group_of(self.view, message), message.sender]
         self._vector[slot] = self.reached[message.sender] = self.key(packet)
         return self.places[message.sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return newest(cast("Vector", packet.content.control), sender, self.view) >= seq
+        return newest(packet.content.control, sender, self.view) >= seq
 
     def kept(self) -> object:
         return by_group(self.view, self._vector)

@@ -19,7 +19,7 @@ References
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
@@ -36,13 +36,13 @@ class ContextWire(Wire):
 
     def put(self, message: Message) -> bytes:
         """Return how many, the gaps between their senders, and how far each is from us."""
-        keys = cast("list[int]", message.control)
+        keys: list[int] = message.control
         senders = [key & self.view.low for key in keys]
         one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])
         two, numbers = put_column([folded((k >> self.view.shift) - message.seq) for k in keys])
         return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         code, at = read_varint(data, at)
         gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
         codes, at = get_column(data, at, code >> 4, code & 3)
@@ -59,10 +59,10 @@ class ContextWire(Wire):
         return keys, at
 
     def spell(self, packet: Packet) -> object:
-        return tuple(sorted(map(self.view.id, cast("list[int]", packet.content.control))))
+        return tuple(sorted(map(self.view.id, packet.content.control)))
 
     def measure(self, packet: Packet) -> ControlSize:
-        count = len(cast("list[int]", packet.content.control))
+        count = len(packet.content.control)
         return ControlSize(count, 0, PAIR_BYTES * count)
 
 
@@ -98,26 +98,26 @@ class Context(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        for key in cast("list[int]", packet.content.control):
+        for key in packet.content.control:
             if key & self.low == self.me:
                 return self.too_new(key >> self.shift)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
         low, me = self.low, self.me
-        return [key for key in cast("list[int]", packet.content.control) if key & low != me]
+        return [key for key in packet.content.control if key & low != me]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Add the message to the graph: it is a leaf, and its predecessors no longer are."""
         sender, leaves, low = packet.content.sender, self._leaves, self.low
-        for key in cast("list[int]", packet.content.control):
+        for key in packet.content.control:
             if leaves.get(key & low) == key:
                 del leaves[key & low]
         self.reached[sender] = leaves[sender] = packet.content.seq << self.view.shift | sender
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        keys = cast("list[int]", packet.content.control)
+        keys: list[int] = packet.content.control
         return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
 
     def state(self) -> State:

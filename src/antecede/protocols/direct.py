@@ -39,16 +39,15 @@ References
 from __future__ import annotations
 
 from itertools import islice
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import larger, stepped, steps
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -64,7 +63,7 @@ class DirectWire(Wire):
     """CB_M: how many keys each set has; their senders; and their distances from this message."""
 
     def put(self, message: Message) -> bytes:
-        shift, barriers = self.view.shift, cast("Control", message.control)
+        shift, barriers = self.view.shift, message.control
         senders: list[int] = []
         numbers: list[int] = []
         for barrier in barriers:
@@ -76,7 +75,7 @@ class DirectWire(Wire):
         parts = [list(map(len, barriers)), senders, steps(numbers, message.seq)]
         return b"".join([put_block(part) for part in (parts if senders else parts[:1])])
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, seq = self.view.n, self.view.shift, message.seq
         sizes, at = get_block(data, at, n)
         total = sum(sizes)
@@ -103,10 +102,10 @@ class DirectWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return CB_M: for each member, sorted pairs (process, number)."""
-        return spelt(self.view, cast("Control", packet.content.control))
+        return spelt(self.view, packet.content.control)
 
     def measure(self, packet: Packet) -> ControlSize:
-        pairs = sum(map(len, cast("Control", packet.content.control)))
+        pairs = sum(map(len, packet.content.control))
         return ControlSize(pairs, 0, PAIR_BYTES * pairs)
 
 
@@ -159,11 +158,6 @@ class Direct(Rules):
         """CB_i; and DELIVERED_i: by member, the last message of each known delivered there."""
         self._known: list[Barrier] = [{} for _ in range(view.n)]
 
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("prune", options["prune"], PRUNES)
-        as_choice("own_slot", options["own_slot"], OWN_SLOTS)
-
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send CB as it was; the message then stands for what it follows."""
         barriers, me = self._barriers, self.me
@@ -176,17 +170,17 @@ class Direct(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        sets = cast("Control", packet.content.control)
+        sets: Control = packet.content.control
         claimed = max([barrier.get(self.me, 0) for barrier in sets]) >> self.shift
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        return self.too_new(claimed)
 
     def needs(self, packet: Packet) -> list[int]:
-        return list(cast("Control", packet.content.control)[self.me].values())
+        return list(packet.content.control[self.me].values())
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Prune each barrier by what the message stands for, and by what is known delivered."""
         message, me, barriers, known = packet.content, self.me, self._barriers, self._known
-        sender, sets = message.sender, cast("Control", message.control)
+        sender, sets = message.sender, message.control
         before = sets[sender]  # the direct predecessors of this message
         self.reached[sender] = key = message.seq << self.shift | sender
         newest = {sender: key}
@@ -211,7 +205,7 @@ class Direct(Rules):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a packet names this message, or a later one of its sender."""
-        sets = cast("Control", packet.content.control)
+        sets: Control = packet.content.control
         return any(barrier.get(sender, 0) >> self.shift >= seq for barrier in sets)
 
     def kept(self) -> object:

@@ -23,7 +23,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.fields import Fields
@@ -112,7 +112,7 @@ class Tree:
 
     def as_inner(self, packet: Packet) -> Packet:
         """Return what a packet between roots is to the inner protocol."""
-        message = cast("Message", packet.content.control)
+        message: Message = packet.content.control
         source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
         return Packet(message, source, dest, packet.n, packet.own)
 
@@ -127,10 +127,10 @@ class HierarchyWire(ChainWire):
 
     def put(self, message: Message) -> bytes:
         """Return the number, 0 within a cluster, and the control."""
-        inner = cast("Message | None", message.control)
+        inner: Message | None = message.control
         return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         number, at = read_count(data, at)
         if not number:
             return None, at
@@ -148,10 +148,10 @@ class HierarchyWire(ChainWire):
             return super().put_own(packet)
         return self._inner.put_own(self.tree.as_inner(packet))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         if packet.content.control is None:
             return super().get_own(data, at, packet)
-        tree, inner = self.tree, cast("Message", packet.content.control)
+        tree, inner = self.tree, packet.content.control
         rank = tree.rank.get(packet.dest_no, -1)
         is_meant = rank >= 0 and inner.dests >> rank & 1
         if tree.rank.get(packet.source_no) != inner.sender or not is_meant:
@@ -159,7 +159,7 @@ class HierarchyWire(ChainWire):
         return self._inner.get_own(data, at, tree.as_inner(packet))
 
     def spell(self, packet: Packet) -> object:
-        inner = cast("Message | None", packet.content.control)
+        inner: Message | None = packet.content.control
         if inner is None:
             return None
         return inner.seq, self._inner.spell(self.tree.as_inner(packet))
@@ -274,7 +274,7 @@ class Hierarchy(Chained):
 
     def readmit(self, packet: Packet) -> str:
         """Accept also what was taken in turn, and only the application has not taken yet."""
-        inner = cast("Message | None", packet.content.control)
+        inner: Message | None = packet.content.control
         if inner is None:
             return super().readmit(packet)
         return "" if inner.seq <= self._taken[inner.sender] else self.check(packet)

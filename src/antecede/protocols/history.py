@@ -20,7 +20,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -70,7 +70,7 @@ class HistoryWire(Wire):
 
     def put(self, message: Message) -> bytes:
         """Return each sender's newest, how far each row is behind, and the messages."""
-        rows, past = cast("Control", message.control)
+        rows, past = message.control
         view, n = self.view, self.view.n
         tops = newest_of(rows) or [0] * n
         keys = [top << view.shift | sender for sender, top in enumerate(tops)]
@@ -87,7 +87,7 @@ class HistoryWire(Wire):
             newest[sender] = old.seq
         return b"".join(out)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         view, n, form = self.view, self.view.n, data[at]
         keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
         tops = [key >> view.shift for key in keys]
@@ -120,10 +120,10 @@ class HistoryWire(Wire):
         """Return what a held message waits for; what is sent waits for nothing."""
         if packet.own is None:
             return b"\0"
-        needs, tops = cast("Waits", packet.own)
+        needs, tops = packet.own
         return b"".join(map(varint, (len(needs) + 1, *needs, *tops)))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Waits | None, int]:
         count, at = read_varint(data, at)
         if not count:
             return None, at
@@ -139,7 +139,7 @@ class HistoryWire(Wire):
         return (needs, tops), at
 
     def spell(self, packet: Packet) -> object:
-        rows, past = cast("Control", packet.content.control)
+        rows, past = packet.content.control
         names = self.view.members
         known = [
             (name, tuple(sorted([(names[s], seq) for s, seq in enumerate(row) if seq])))
@@ -149,7 +149,7 @@ class HistoryWire(Wire):
         return tuple(sorted([row for row in known if row[1]])), tuple(before)
 
     def measure(self, packet: Packet) -> ControlSize:
-        past = cast("Control", packet.content.control)[1]
+        past = packet.content.control[1]
         dests = sum([old.dests.bit_count() for old in past])
         heads = PAIR_BYTES * len(past) + ID_BYTES * dests
         return ControlSize(len(past), dests, heads + sum([len(old.payload) for old in past]))
@@ -204,21 +204,21 @@ class History(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        rows, past = cast("Control", packet.content.control)
+        rows, past = packet.content.control
         if packet.own is not None or packet.source_no != packet.content.sender:
             return "brings a message of another process as if it were alone"
         brought = [old.seq for old in past if old.sender == self.me]
         return self.too_new(max([*brought, *[row[self.me] for row in rows]]))
 
     def readmit(self, packet: Packet) -> str:
-        rows, past = cast("Control", packet.content.control)
+        rows, past = packet.content.control
         is_one = packet.own is not None and not past and not any(map(any, rows))
         return "" if is_one and packet.content.dests >> self.me & 1 else "is not for this process"
 
     def unpack(self, packet: Packet) -> list[Packet]:
         view, me, bit, seen, reached = self.view, self.me, 1 << self.me, self._seen, self.reached
         source, n, shift = packet.source_no, packet.n, self.view.shift
-        rows, past = cast("Control", packet.content.control)
+        rows, past = packet.content.control
         nothing: Control = ((), ())
         before: list[int] = []
         tops, found = list(range(view.n)), []
@@ -239,7 +239,7 @@ class History(Rules):
 
     def arrived(self, packet: Packet) -> None:
         view, seen, known, source = self.view, self._seen, self._known, packet.source_no
-        rows, past = cast("Control", packet.content.control)
+        rows, past = packet.content.control
         for place, row in enumerate(rows):
             if row != known[place] and place != self.me:
                 known[place] = tuple(map(max, known[place], row))
@@ -252,7 +252,7 @@ class History(Rules):
         known[source] = (*own[:source], seen[source] >> view.shift, *own[source + 1 :])
 
     def needs(self, packet: Packet) -> list[int]:
-        return cast("Waits", packet.own)[0] if packet.own else NOBODY
+        return packet.own[0] if packet.own else NOBODY
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         sender = packet.content.sender
@@ -276,7 +276,7 @@ class History(Rules):
         self._looked = max(PAST_MIN, 2 * len(kept))
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        tops = cast("Waits", packet.own)[1]
+        tops = packet.own[1]
         return tops[sender] >> self.view.shift >= seq
 
     def kept_entries(self) -> int:

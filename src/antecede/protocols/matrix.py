@@ -31,7 +31,7 @@ References
 from __future__ import annotations
 
 from operator import gt
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced
 from antecede.endpoint.fields import Fields
@@ -58,7 +58,7 @@ class MatrixWire(Wire):
         """Rows that were written before, by their process."""
 
     def put(self, message: Message) -> bytes:
-        rows, tops = cast("Control", message.control)
+        rows, tops = message.control
         shift, sender = self.view.shift, message.sender
         least: list[int] = []
         above: list[int] = []
@@ -84,7 +84,7 @@ class MatrixWire(Wire):
         parts = self._known[k][row] = least, [count - least for count in others], sum(row)
         return parts
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, sender = self.view.n, self.view.shift, message.sender
         base, at = read_varint(data, at)
         values, at = get_block(data, at, n - 1 + n + n * (n - 1))
@@ -111,7 +111,7 @@ class MatrixWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return ST_M: sorted rows (process, a count for each)."""
-        return spelt(self.view, cast("Control", packet.content.control)[0])
+        return spelt(self.view, packet.content.control[0])
 
     def measure(self, packet: Packet) -> ControlSize:
         cells = self.view.n**2
@@ -158,7 +158,7 @@ class Matrix(Counted):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        (rows, tops), me = cast("Control", packet.content.control), self.me
+        (rows, tops), me = packet.content.control, self.me
         if fault := misplaced(packet, rows[packet.source_no][me]):
             return fault
         mine = self._sent[me]
@@ -169,12 +169,12 @@ class Matrix(Counted):
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
         me, shift = self.me, self.shift
-        rows = cast("Control", packet.content.control)[0]
+        rows = packet.content.control[0]
         return [row[me] << shift | k for k, row in enumerate(rows)]
 
     def blocker(self, packet: Packet) -> int:
         me, shift = self.me, self.shift
-        rows = cast("Control", packet.content.control)[0]
+        rows = packet.content.control[0]
         for row, mine in zip(rows, self.reached):
             if row[me] > mine >> shift:
                 return row[me] << shift | mine & self.low
@@ -183,12 +183,12 @@ class Matrix(Counted):
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the last message known of a process: the one that a count means is not later."""
         sender = key & self.low
-        return sender, cast("Control", packet.content.control)[1][sender] >> self.shift
+        return sender, packet.content.control[1][sender] >> self.shift
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """DELIV rises; SENT is the maximum of both, with the message for all its destinations."""
         message, sender = packet.content, packet.content.sender
-        rows, tops = cast("Control", message.control)
+        rows, tops = message.control
         self.reached[sender] = self.key(packet)
         self._newest[sender] = message.seq
         row = counted(rows[sender], self.view.list(message.dests & ~(1 << sender)))
@@ -199,7 +199,7 @@ class Matrix(Counted):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("Control", packet.content.control)[1][sender] >> self.shift >= seq
+        return packet.content.control[1][sender] >> self.shift >= seq
 
     def kept(self) -> object:
         """Return SENT."""

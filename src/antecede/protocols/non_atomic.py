@@ -47,13 +47,13 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.delivered import Delivered
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import register
@@ -66,16 +66,19 @@ Data = tuple[Tops, Log, int]
 
 
 class NonAtomicWire(LogWire):
-    """How far back the non-atomic event began, and O_M."""
+    """How far back the non-atomic event began, and O_M; ``get`` sees to whom entries name."""
+
+    names_dests = True
+
+    stands_for_earlier = False  # the parts of an event do not stand for one another
 
     def put(self, message: Message) -> bytes:
-        return varint(message.seq - cast("Data", message.control)[2]) + super().put(message)
+        return varint(message.seq - message.control[2]) + super().put(message)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Data, int]:
         """Read both; only parts of the same event may name the message's destinations."""
         gap, at = read_count(data, at)
-        control, at = super().get(data, at, message)
-        tops, log = cast("Control", control)
+        (tops, log), at = super().get(data, at, message)
         first, dests = message.seq - gap, message.dests & ~(1 << message.sender)
         for key, mask in log.items():
             if mask & dests and not _is_part(self.view, key, message.sender, first):
@@ -84,13 +87,10 @@ class NonAtomicWire(LogWire):
             raise PeerError("begins before its sender's first message")
         return (tops, log, first), at
 
-    def excluded(self, message: Message) -> int:
-        return 0  # ``get`` sees to that
-
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         """Read the needs of a copy: none is a part of the same event."""
         own, at = super().get_own(data, at, packet)
-        sender, first = packet.source_no, cast("Data", packet.content.control)[2]
+        sender, first = packet.source_no, packet.content.control[2]
         needs = cast("list[int] | None", own) or NOBODY
         if any(_is_part(self.view, key, sender, first) for key in needs):
             raise PeerError("asks for a part of its own event")
@@ -98,7 +98,7 @@ class NonAtomicWire(LogWire):
 
     def spell(self, packet: Packet) -> object:
         """Return the number of the first message, and sorted entries."""
-        return cast("Data", packet.content.control)[2], super().spell(packet)
+        return packet.content.control[2], super().spell(packet)
 
     def measure(self, packet: Packet) -> ControlSize:
         entries, dests, size = super().measure(packet)
@@ -162,7 +162,7 @@ class NonAtomic(Logged):
         key = message.seq << self.shift | sender
         self._delivered.add(sender, packet.n, key)
         self.reached[sender] = max(key, self.reached[sender])
-        tops, log, _ = cast("Data", message.control)
+        tops, log, _ = message.control
         rest = message.dests & ~(1 << sender | mine)
         tops, log = logs.entered(tops, log, key, rest, self.low)
         self._tops, log = logs.merged(self._tops, self._log, tops, log, self.low)
@@ -176,7 +176,7 @@ class NonAtomic(Logged):
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message of another event."""
         if sender == packet.content.sender:
-            return seq < cast("Data", packet.content.control)[2]
+            return seq < packet.content.control[2]
         return super().knows(packet, sender, seq)
 
     def newest(self, sender: int) -> int:

@@ -52,15 +52,15 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
-from antecede.endpoint.arguments import as_flag
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
 from antecede.endpoint.messages import (
     COUNT_MAX,
+    FREE,
     PAIR_BYTES,
     ControlSize,
     Message,
@@ -69,7 +69,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import BYTE, put_ascending
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -86,16 +86,16 @@ class OptimalWire(LogWire):
     With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
     """
 
-    def excluded(self, message: Message) -> int:
-        """Return whom no entry names: with ``hardware_multicast`` there is nobody."""
-        return 0 if self.view.options["hardware_multicast"] else super().excluded(message)
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.names_dests = bool(view.options["hardware_multicast"])
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
         """Return a packet of a run: its message needs the one before, and knows no others."""
         message, source = first.content, first.source_no
         if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
             return None
-        seq, (tops, log) = message.seq + ahead, cast("Control", message.control)
+        seq, (tops, log) = message.seq + ahead, message.control
         key = seq - 1 << self.view.shift | source
         control = logs.entered(tops, log, key, 0, self.view.low)
         made = Message(self.view, source, seq, message.dests, payload, control)
@@ -135,11 +135,11 @@ class Optimal(Rules):
         self._tops: Tops = list(range(view.n))
         self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
-        """Not merged yet: keys, destinations and controls."""
+        """Messages that LOG_j does not show yet: keys, destinations and controls, oldest first."""
         self._is_known = False
-        """Whether our last message, the first in ``_heard``, stands for all in ``_log``."""
+        """Whether the first of these is our own last message, which carried all of ``_log``."""
         self._run: Tops = []
-        """The tops of the last message of a run, which nobody else has."""
+        """The tops of that message, if it ends a run; no packet shares them, so they may change."""
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -149,8 +149,6 @@ class Optimal(Rules):
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        for name, value in options.items():
-            as_flag(name, value)
         if options["differential"] and (options["hardware_multicast"] or options["lookahead"]):
             raise UsageError("differential excludes hardware_multicast and lookahead; choose one")
 
@@ -168,58 +166,73 @@ class Optimal(Rules):
         return needs
 
     def repeat(self) -> bool:
-        """SND(2) to SND(5), if all that is new is that our last message went to one process."""
+        """SND(2) to SND(5) for M, if our last message L went to d alone, and M follows at once.
+
+        SND(2) and SND(3): the one entry that names d is L's, and M brings it to d as its need. So
+        all that O_M has besides L's control is that L was sent: in ``tops``.
+        """
         heard = self._heard
         if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
-            return False
+            return False  # something was delivered in between, or nothing was sent before
         key, dests, (tops, log) = heard[0]
         if dests & dests - 1 or not dests:
-            return False
+            return False  # L went to several
         if tops is not self._run:
             tops = self._run = tops.copy()
         tops[self.me] = key
-        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        heard[0] = key + (1 << self.shift), dests, (tops, log)  # SND(4): M in place of L
         return True
 
     def check(self, packet: Packet) -> str:
-        newest = cast("Control", packet.content.control)[0][self.me]
-        is_too_new = newest >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        newest = packet.content.control[0][self.me] >> self.shift
+        return self.too_new(newest) if newest > self.made else ""
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
-        return cast("list[int] | None", packet.own) or NOBODY
+        return packet.own or NOBODY
+
+    def blocker(self, packet: Packet) -> int:
+        if packet.own:
+            reached, low = self.reached, self.low
+            for key in packet.own:
+                if key > reached[key & low]:
+                    return key
+        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2), and a note for RCV(3) to RCV(5)."""
-        message = packet.content
+        message, heard = packet.content, self._heard
         sender = message.sender
         self.reached[sender] = key = message.seq << self.shift | sender
-        self._heard.append((key, message.dests, cast("Control", message.control)))
-        if len(self._heard) > HEARD_MAX:
+        heard.append((key, message.dests, message.control))
+        if len(heard) > HEARD_MAX:
             self._merge()
         return self.places[sender]
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """RCV(2) for a run, and a note of its last message, whose sender knew of the others."""
+        """RCV(2) for a run; RCV(3) to RCV(5) only for its last message, which shows the others."""
         message = first.content
         sender, shift = message.sender, self.shift
         key = message.seq << shift | sender
         is_next = self.reached[sender] == key and message.seq + count <= COUNT_MAX
         if type(self) is not Optimal or not is_next:
             return False
-        before = key + (count - 1 << shift)
-        control = logs.entered(*cast("Control", message.control), before, 0, self.low)
+        tops, log = message.control
+        before = key + (count - 1 << shift)  # what the last message follows, and knows of
+        control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
-            self._heard.pop()
+            self._heard.pop()  # the last one carries all that the first did
         self._heard.append((last, message.dests, control))
         if len(self._heard) > HEARD_MAX:
             self._merge()
         return True
 
     def _merge(self) -> None:
-        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging."""
+        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging.
+
+        ``tops`` and ``log`` begin as the newest one's control, and take in the others, then LOG_j.
+        """
         low, mine = self.view.low, 1 << self.me
         tops: Tops = []
         log: Log = {}
@@ -231,7 +244,7 @@ class Optimal(Rules):
                 tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
             else:
                 continue  # whoever sent one that is merged knew of it
-            tops[sender] = key  # RCV(3): the message itself, for its other destinations
+            tops[sender] = key  # RCV(3): O_M gets M itself, for its other destinations
             if rest := dests & ~(1 << sender | mine):
                 log[key] = rest
         if not self._is_known:
@@ -240,7 +253,7 @@ class Optimal(Rules):
         self._tops, self._log, self._is_known = tops, log, False
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("Control", packet.content.control)[0][sender] >> self.shift >= seq
+        return packet.content.control[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
         """Return LOG_j: sorted entries (sender, clock, destinations)."""
@@ -273,6 +286,7 @@ class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once."""
 
     HEARS: ClassVar = True
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -292,11 +306,11 @@ class Remarks(Optimal):
     def needs(self, packet: Packet) -> list[int]:
         if not self._is_hardware:
             return super().needs(packet)
-        log = cast("Control", packet.content.control)[1]
+        log = packet.content.control[1]
         return [key for key, mask in log.items() if mask >> self.me & 1]
 
     def arrived(self, packet: Packet) -> None:
-        """RCV(3) to RCV(5) early, with the message's own entries, which name this process."""
+        """RCV(3) to RCV(5) early, with the needs too: nothing that they name is delivered yet."""
         if not self._looks_ahead:
             return
         key, sender, bit = self.key(packet), packet.content.sender, 1 << self.me
@@ -304,7 +318,7 @@ class Remarks(Optimal):
         log = log | {need: log.get(need, 0) | bit for need in self.needs(packet)}
         rest = packet.content.dests & ~(1 << sender)
         if key <= self._tops[sender]:
-            rest &= self._log.get(key, 0)
+            rest &= self._log.get(key, 0)  # others told of M before; RCV(4): what both name stays
         tops, log = logs.entered(tops, log, key, 0, self.low)
         self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
         if rest:
@@ -324,7 +338,7 @@ class Remarks(Optimal):
 
     def _carried(self, packet: Packet) -> Control:
         """Return O_M, after SND(2) if the sender left that to us."""
-        tops, log = cast("Control", packet.content.control)
+        tops, log = packet.content.control
         drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
         return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
 
@@ -351,11 +365,11 @@ class DifferentialWire(Wire):
 
     def put_own(self, packet: Packet) -> bytes:
         """Return whether all is new, what is gone, and what is new or changed."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         masks = [mask.to_bytes(self.view.n + 7 >> 3, "little") for mask in fresh.values()]
         return b"".join((BYTE[is_all], put_ascending(gone), put_ascending(list(fresh)), *masks))
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         is_all, size = data[at], self.view.n + 7 >> 3
         gone, at = logs.get_keys(data, at + 1, packet.content)
         keys, at = logs.get_keys(data, at, packet.content)
@@ -365,16 +379,19 @@ class DifferentialWire(Wire):
             raise PeerError("ends too early, or has entries that are gone although all is new")
         if any(mask >> self.view.n for mask in masks):
             raise PeerError("names destinations that are not members")
-        return (bool(is_all), gone, dict(zip(keys, masks, strict=True))), end
+        fresh = dict(zip(keys, masks, strict=True))
+        if logs.is_repeated(fresh, self.view.low):
+            raise PeerError(logs.REPEATED)
+        return (bool(is_all), gone, fresh), end
 
     def spell(self, packet: Packet) -> object:
         """Return O_M, or ("diff", what is gone, what is new or changed)."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         entries = logs.spelt(self.view, [], fresh)
         return entries if is_all else ("diff", tuple(sorted(map(self.view.id, gone))), entries)
 
     def measure(self, packet: Packet) -> ControlSize:
-        _, gone, fresh = cast("Change", packet.own)
+        _, gone, fresh = packet.own
         return logs.size(len(gone) + len(fresh), fresh)
 
 
@@ -386,6 +403,7 @@ class Differential(Optimal):
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
+    blocker = Rules.blocker
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -397,7 +415,7 @@ class Differential(Optimal):
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), then leave out what the channel has carried."""
         needs = super().stamp(message, others, event, after)
-        tops, log = cast("Control", message.control)
+        tops, log = message.control
         message.control, own = None, {}
         shared = logs.entries(self.view, tops, log)
         for dest in others:
@@ -408,9 +426,7 @@ class Differential(Optimal):
         return own
 
     def check(self, packet: Packet) -> str:
-        newest = logs.newest(self.view, cast("Change", packet.own)[2])[self.me]
-        is_too_new = newest >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(logs.newest(self.view, packet.own[2])[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1), after the packet before on the channel; until then as far as it can be told."""
@@ -418,17 +434,19 @@ class Differential(Optimal):
         place = low + 1 + packet.source_no
         before = packet.n - 1 << shift + 1 | place
         is_next = before <= self.reached[place]
-        entries = self._entries(packet) if is_next else cast("Change", packet.own)[2]
+        entries = self._entries(packet) if is_next else packet.own[2]
         found = [k >> shift << shift + 1 | k & low for k, mask in entries.items() if mask & bit]
         return [before, *found]
 
     def _entries(self, packet: Packet) -> Entries:
         """Return O_M: what the channel carried before, with the changes; any can be applied."""
-        is_all, gone, fresh = cast("Change", packet.own)
+        is_all, gone, fresh = packet.own
         if is_all:
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
+        if len(entries) > self.view.n * (self.view.n + 1):  # no process says so much
+            entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 

@@ -41,9 +41,8 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from antecede.endpoint import logs
 from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
@@ -56,6 +55,7 @@ from antecede.endpoint.rules import (
     Wire,
     knows_too_much,
     load_message,
+    load_open,
     saved_message,
 )
 from antecede.endpoint.view import View
@@ -71,11 +71,11 @@ class PermitsWire(Wire):
     """Two numbers for each copy; the mark of a message is told by its distance."""
 
     def put_own(self, packet: Packet) -> bytes:
-        first, mark = cast("Marked", packet.own)
+        first, mark = packet.own
         seq = packet.content.seq
         return varint(first) + varint(seq - 1 - mark if seq else mark)
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Marked, int]:
         seq = packet.content.seq
         first, at = read_count(data, at, 1 if seq else 0)
         mark, at = read_count(data, at)
@@ -87,12 +87,12 @@ class PermitsWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return (place, mark), (number acknowledged, mark), or (mark,)."""
-        first, mark = cast("Marked", packet.own)
+        first, mark = packet.own
         return (first, mark) if first else (mark,)
 
     def measure(self, packet: Packet) -> ControlSize:
         """Return two clocks, or one in a mere permit."""
-        count = 2 if cast("Marked", packet.own)[0] else 1
+        count = 2 if packet.own[0] else 1
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
 
@@ -176,19 +176,19 @@ class Permits(Rules):
 
     def check(self, packet: Packet) -> str:
         """Refuse acknowledgements of what was not sent."""
-        first = 0 if packet.content.seq else cast("Marked", packet.own)[0]
+        first = 0 if packet.content.seq else packet.own[0]
         last = self._last[packet.source_no]
         return knows_too_much(last) if first > last and not self.is_stale else ""
 
     def arrived(self, packet: Packet) -> tuple[int, ...] | None:
         """Take the permit that every message brings."""
         if packet.content.seq:
-            self._hear(packet.source_no, cast("Marked", packet.own)[1])
+            self._hear(packet.source_no, packet.own[1])
         return None
 
     def key(self, packet: Packet) -> int:
         """Return the place on the channel: only that is waited for."""
-        return cast("Marked", packet.own)[0] << self.shift | packet.source_no
+        return packet.own[0] << self.shift | packet.source_no
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the place before, for messages."""
@@ -213,7 +213,7 @@ class Permits(Rules):
                 self._needs[source] = level
             self._tell(source, message.seq, self._word)
             return self.places[source]
-        first, mark = cast("Marked", packet.own)
+        first, mark = packet.own
         if first:
             self._open[source] = [seq for seq in self._open[source] if seq > first]
             self._raise_mark()
@@ -289,8 +289,8 @@ class Permits(Rules):
         self._mark = state.number("mark", 0, self.made)
         self._places = state.numbers("places", n, most=self.made)
         self._last = state.numbers("last", n, most=self.made)
-        self._open = logs.load_open(self, state, "open", self._mark + 1)
-        self._owed = logs.load_open(self, state, "owed", self._mark + 1)
+        self._open = load_open(self, state, "open", self._mark + 1)
+        self._owed = load_open(self, state, "owed", self._mark + 1, has_repeats=True)
 
 
 def _level(message: Message) -> int:

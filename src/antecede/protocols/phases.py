@@ -73,12 +73,12 @@ class PhasesWire(Wire):
     def put(self, message: Message) -> bytes:
         """Return the stamp, and how far the others are below it; 0 for none."""
         if not message.seq:
-            is_promise, stamp, last = cast("Word", message.control)
+            is_promise, stamp, last = message.control
             return varint(stamp << 1 | is_promise) + varint(last)
-        stamp, stamps = cast("Stamps", message.control)
+        stamp, stamps = message.control
         return varint(stamp) + b"".join([varint(stamp - s if s else 0) for s in stamps])
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Stamps | Word, int]:
         if not message.seq:
             code, at = read_varint(data, at)
             last, at = read_count(data, at)
@@ -98,9 +98,9 @@ class PhasesWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         if not packet.content.seq:
-            is_promise, stamp, _ = cast("Word", packet.content.control)
-            return ("promise" if is_promise else "ask"), stamp
-        stamp, stamps = cast("Stamps", packet.content.control)
+            is_promise, stamp, last = packet.content.control
+            return ("promise" if is_promise else "ask"), stamp, last
+        stamp, stamps = packet.content.control
         return stamp, tuple(stamps)
 
     def measure(self, packet: Packet) -> ControlSize:
@@ -235,7 +235,7 @@ class Phases(Rules):
     def _before(self, packet: Packet) -> int:
         """Return the number of the message that comes before a packet on its channel, at most."""
         message = packet.content
-        return message.seq - 1 if message.seq else cast("Word", message.control)[2]
+        return message.seq - 1 if message.seq else message.control[2]
 
     def _ask(self, packet: Packet) -> None:
         """Ask the members whose stamps a message waits for, each once for a stamp."""
@@ -251,7 +251,7 @@ class Phases(Rules):
         keys = [packet.n - 1 << shift | self._channel + packet.source_no]
         if not message.seq:
             return keys
-        _, stamps = cast("Stamps", message.control)
+        _, stamps = message.control
         for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
             if stamp and others:
                 level = stamp << shift
@@ -266,7 +266,7 @@ class Phases(Rules):
         own, channel = self._heard + source, self._channel + source
         if packet.n - 1 > reached[channel] >> shift:
             return packet.n - 1 << shift | channel
-        stamps = cast("Stamps", packet.content.control)[1] if packet.content.seq else ()
+        stamps = packet.content.control[1] if packet.content.seq else ()
         for stamp, others, pending in zip(stamps, self._others, self._pending):
             if stamp and others:
                 level = stamp << shift
@@ -291,7 +291,7 @@ class Phases(Rules):
             places = self._hear(source)
         if not message.seq:
             return places
-        stamp, stamps = cast("Stamps", message.control)
+        stamp, stamps = message.control
         group, key = self._wire.group(message), message.seq << self.shift | source
         self._pending[group].remove((stamp, key))
         self._clock = max(self._clock, stamp)
@@ -337,11 +337,11 @@ class Phases(Rules):
 
 
 def _stamp_of(message: Message) -> int:
-    return cast("tuple[int, int]", message.control)[not message.seq]
+    return message.control[not message.seq]
 
 
 def _is_question(packet: Packet) -> bool:
-    return not packet.content.seq and not cast("Word", packet.content.control)[0]
+    return not packet.content.seq and not packet.content.control[0]
 
 
 register(Phases)

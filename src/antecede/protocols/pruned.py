@@ -47,12 +47,12 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from antecede.endpoint import logs
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
+from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.registry import register
 from antecede.endpoint.rules import NOBODY, Own, State
@@ -64,13 +64,13 @@ class PrunedWire(LogWire):
 
     def spell(self, packet: Packet) -> object:
         """Return sorted entries (sender, clock, destinations), and sorted pairs (sender, clock)."""
-        needs = cast("list[int] | None", packet.own) or NOBODY
-        entries = logs.spelt(self.view, *cast("Control", packet.content.control))
+        needs = packet.own or NOBODY
+        entries = logs.spelt(self.view, *packet.content.control)
         return entries, tuple(sorted(map(self.view.id, needs)))
 
     def measure(self, packet: Packet) -> ControlSize:
-        tops, log = cast("Control", packet.content.control)
-        pairs = len(cast("list[int] | None", packet.own) or NOBODY)
+        tops, log = packet.content.control
+        pairs = len(packet.own or NOBODY)
         return logs.size(len(logs.entries(self.view, tops, log)) + pairs, log)
 
 
@@ -110,7 +110,7 @@ class Pruned(Logged):
         """R3 to R9; R1 asks for DC, the needs."""
         message, sender = packet.content, packet.content.sender
         self.reached[sender] = key = message.seq << self.shift | sender  # R3
-        tops, log = cast("Control", message.control)
+        tops, log = message.control
         rest = message.dests & ~(1 << sender | 1 << self.me)  # R4: just delivered
         self._delivered += 1
         self._stale = 0

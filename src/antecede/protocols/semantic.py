@@ -53,7 +53,7 @@ References
 from __future__ import annotations
 
 from operator import add, gt, sub
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
 from antecede.endpoint.fields import Fields
@@ -81,7 +81,7 @@ class SemanticWire(Wire):
     """The last messages known, how far before them the prefix ends, and the cells of both."""
 
     def put(self, message: Message) -> bytes:
-        prev, conc, first, last = cast("Control", message.control)
+        prev, conc, first, last = message.control
         shift = self.view.shift
         gaps = [mine - key >> shift for mine, key in zip(last, first, strict=True)]
         counts = without_own(prev)
@@ -90,7 +90,7 @@ class SemanticWire(Wire):
         ends = put_vector(last, self.view, message.seq)
         return b"".join((ends, put_block(gaps), varint(least), above, after))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift = self.view.n, self.view.shift
         last, at = get_vector(data, at, self.view, message.seq)
         gaps, at = get_block(data, at, n)
@@ -112,7 +112,7 @@ class SemanticWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return SP_M and SC_M: rows by the members' order."""
-        prev, conc, _, _ = cast("Control", packet.content.control)
+        prev, conc, _, _ = packet.content.control
         return tuple(prev), tuple(conc)
 
     def measure(self, packet: Packet) -> ControlSize:
@@ -175,7 +175,7 @@ class Semantic(Counted):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        prev, conc, _, last = cast("Control", packet.content.control)
+        prev, conc, _, last = packet.content.control
         me, source = self.me, packet.source_no
         if fault := misplaced(packet, prev[source][me] + conc[source][me]):
             return fault
@@ -186,18 +186,18 @@ class Semantic(Counted):
     def needs(self, packet: Packet) -> list[int]:
         """R1: wait until DELIV[k] >= SP_M[k, me] for all k."""
         me, shift = self.me, self.shift
-        prev = cast("Control", packet.content.control)[0]
+        prev = packet.content.control[0]
         return [row[me] << shift | k for k, row in enumerate(prev)]
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the last message of a process in the prefix: what a count means is not later."""
         sender = key & self.low
-        return sender, cast("Control", packet.content.control)[2][sender] >> self.shift
+        return sender, packet.content.control[2][sender] >> self.shift
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """R3 to R8."""
         message, sender = packet.content, packet.content.sender
-        prev, conc, first, last = cast("Control", message.control)
+        prev, conc, first, last = message.control
         places = self._count(sender, packet.n, message.seq)  # R4
         row = counted(conc[sender], self.view.list(message.dests & ~(1 << sender)))  # R3: SC_M
         for k, (mine, theirs) in enumerate(zip(self._prev, prev, strict=True)):  # R5 to R8
@@ -230,7 +230,7 @@ class Semantic(Counted):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a message is in the prefix that a packet's message follows."""
-        return cast("Control", packet.content.control)[2][sender] >> self.shift >= seq
+        return packet.content.control[2][sender] >> self.shift >= seq
 
     def kept(self) -> object:
         """Return SENT_PREV and SENT_CONC."""

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.delivered import Delivered
@@ -64,7 +64,7 @@ from antecede.endpoint.logs import Entries, Log
 from antecede.endpoint.messages import FREE, PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
@@ -86,13 +86,13 @@ class SemanticOptimalWire(Wire):
         self.sets = Sets(view)
 
     def put(self, message: Message) -> bytes:
-        log, prefixes = cast("Shared", message.control)
+        log, prefixes = message.control
         base, form, column = put_clocks(prefixes, self.view, message.seq)
         keys = sorted(log)
         how, dests = self.sets.put([log[key] for key in keys]) if keys else (0, b"")
         return b"".join((BYTE[form | how << 2], base, column, put_ascending(keys), dests))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         form = data[at]
         prefixes, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
         keys, at = logs.get_keys(data, at, message)
@@ -107,14 +107,14 @@ class SemanticOptimalWire(Wire):
         return (dict(zip(keys, masks, strict=True)), prefixes), at
 
     def put_own(self, packet: Packet) -> bytes:
-        needs, points = cast("Single", packet.own)
+        needs, points = packet.own
         return put_ascending(needs) + put_ascending(points)
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         """Read both; points are beyond the prefixes, and are no entries."""
         needs, at = logs.get_keys(data, at, packet.content)
         points, at = logs.get_keys(data, at, packet.content)
-        log, prefixes = cast("Shared", packet.content.control)
+        log, prefixes = packet.content.control
         low = self.view.low
         if any(key in log or key in needs or key <= prefixes[key & low] for key in points):
             raise PeerError("has points that need not be told")
@@ -258,11 +258,10 @@ class SemanticOptimal(Rules):
         (log, prefixes), (needs, points) = _parts(packet)
         claims = [key for key in (*log, *needs, *points) if key & self.low == self.me]
         claimed = max(prefixes[self.me], *claims) if claims else prefixes[self.me]
-        is_too_new = claimed >> self.shift > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(claimed >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
-        return cast("Single", packet.own)[0]
+        return packet.own[0]
 
     def missing(self, packet: Packet) -> list[int]:
         """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
@@ -335,7 +334,7 @@ class SemanticOptimal(Rules):
 
 
 def _parts(packet: Packet) -> tuple[Shared, Single]:
-    return cast("Shared", packet.content.control), cast("Single", packet.own)
+    return packet.content.control, packet.own
 
 
 def _spelt(view: View, known: Known) -> tuple[Entries, Pairs, Pairs]:

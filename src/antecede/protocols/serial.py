@@ -32,9 +32,8 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
-from antecede.endpoint.arguments import as_choice
 from antecede.endpoint.counts import ascending, gaps
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo
@@ -53,7 +52,6 @@ from antecede.endpoint.rules import (
     Rules,
     State,
     Wire,
-    knows_too_much,
     load_message,
     saved_message,
 )
@@ -75,7 +73,7 @@ class SerialWire(Wire):
     def put(self, message: Message) -> bytes:
         if message.control is None:
             return b"" if message.seq else b"\0"
-        token, shift, low = cast("Token", message.control), self.view.shift, self.view.low
+        token, shift, low = message.control, self.view.shift, self.view.low
         dests = sorted(token)
         keys = [token[dest] for dest in dests]
         newest = max(keys, default=0) >> shift
@@ -85,7 +83,7 @@ class SerialWire(Wire):
         head = varint(count << 6 | one << 4 | two << 2 | three) + varint(newest)
         return b"".join((head, places, senders, ages))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         if message.seq and not self._carries_all:
             return None, at
         code, at = read_varint(data, at)
@@ -110,14 +108,14 @@ class SerialWire(Wire):
     def put_own(self, packet: Packet) -> bytes:
         if self._carries_all or not packet.content.seq:
             return b""
-        return varint(cast("int | None", packet.own) or 0)
+        return varint(packet.own or 0)
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         message = packet.content
         if not message.seq:
             return None, at
         if self._carries_all:
-            key = cast("Token", message.control).get(packet.dest_no, 0)
+            key = message.control.get(packet.dest_no, 0)
         else:
             key, at = read_varint(data, at)
         sender, seq = key & self.view.low, key >> self.view.shift
@@ -128,16 +126,16 @@ class SerialWire(Wire):
         return key or None, at
 
     def spell(self, packet: Packet) -> object:
-        view, token = self.view, cast("Token | None", packet.content.control)
+        view, token = self.view, packet.content.control
         if token is not None:
             return tuple(sorted([(view.members[d], *view.id(key)) for d, key in token.items()]))
         if not packet.content.seq:
             return ("wish",)
-        key = cast("int | None", packet.own)
+        key: int | None = packet.own
         return () if key is None else view.id(key)
 
     def measure(self, packet: Packet) -> ControlSize:
-        token = cast("Token | None", packet.content.control)
+        token: Token | None = packet.content.control
         count = len(token) if token is not None else int(packet.own is not None)
         return ControlSize(count, 0, PAIR_BYTES * count)
 
@@ -180,10 +178,6 @@ class Serial(Rules):
         self._has_asked = False
         self._gone = 0
 
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        as_choice("entries", options["entries"], CARRIED)
-
     def admit(self, others: tuple[int, ...]) -> None:
         if self._token is None:
             self._check_queue(1)
@@ -214,17 +208,16 @@ class Serial(Rules):
         self.queued = 0
 
     def check(self, packet: Packet) -> str:
-        message, token = packet.content, cast("Token | None", packet.content.control)
+        message, token = packet.content, packet.content.control
         if token is None:
             return ""
         if not message.seq and self._home not in (self.me, packet.source_no):
             return "is the token, but neither from its home nor to it"
         claims = [key >> self.shift for key in token.values() if key & self.low == self.me]
-        is_too_new = max(claims, default=0) > self.made and not self.is_stale
-        return knows_too_much(self.made) if is_too_new else ""
+        return self.too_new(max(claims, default=0))
 
     def needs(self, packet: Packet) -> list[int]:
-        return NOBODY if packet.own is None else [cast("int", packet.own)]
+        return NOBODY if packet.own is None else [packet.own]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Deliver a message, note a wish, or use the token and pass it on."""
@@ -235,7 +228,7 @@ class Serial(Rules):
         if message.control is None and source not in self._wishes:
             self._wishes.append(source)
         if message.control is not None:
-            token = dict(cast("Token", message.control))
+            token = dict(message.control)
             self._send_queue(token)
             if self.me == self._home:
                 self._token, self._lent = token, None

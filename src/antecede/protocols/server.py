@@ -73,23 +73,23 @@ class Server(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        return self.too_new(cast("list[int]", packet.content.control)[self.me] >> self.shift)
+        return self.too_new(packet.content.control[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return V_m at the server; a client waits for nothing."""
-        return cast("list[int]", packet.content.control) if self._is_server else NOBODY
+        return packet.content.control if self._is_server else NOBODY
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Merge V_m; at the server, the request is served."""
         sender, latest = packet.content.sender, self._latest
-        control = cast("list[int]", packet.content.control)
+        control: list[int] = packet.content.control
         latest[:] = map(max, latest, control)
         if self._is_server:
             latest[sender] = self.reached[sender] = packet.content.seq << self.view.shift | sender
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("list[int]", packet.content.control)[sender] >> self.view.shift >= seq
+        return packet.content.control[sender] >> self.view.shift >= seq
 
     def state(self) -> State:
         return {"latest": list(self._latest)}

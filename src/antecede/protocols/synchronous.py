@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
@@ -37,9 +37,9 @@ class SynchronousWire(Wire):
     """Nothing; an acknowledgement has the number of a message."""
 
     def put(self, message: Message) -> bytes:
-        return b"" if message.seq else varint(cast("int", message.control))
+        return b"" if message.seq else varint(message.control)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         return (None, at) if message.seq else read_count(data, at, 1)
 
     def spell(self, packet: Packet) -> object:
@@ -92,7 +92,7 @@ class Synchronous(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        number = cast("int | None", packet.content.control)
+        number: int | None = packet.content.control
         if number is not None and number > self.made and not self.is_stale:
             return f"acknowledges message {number}, but only {self.made} were sent"
         return ""

@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
@@ -35,7 +35,7 @@ from antecede.errors import PeerError
 class TwoHopWire(VectorWire):
     """Two vectors of ``n`` numbers; the second is for one copy."""
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         keys, at = super().get(data, at, message)
         sent = cast("list[int]", keys)
         if max(sent) >> self.view.shift >= message.seq or sent[message.sender] > message.sender:
@@ -43,9 +43,9 @@ class TwoHopWire(VectorWire):
         return sent, at
 
     def put_own(self, packet: Packet) -> bytes:
-        return put_vector(cast("list[int]", packet.own), self.view, packet.content.seq)
+        return put_vector(packet.own, self.view, packet.content.seq)
 
-    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[object, int]:
+    def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         dest, source, seq = packet.dest_no, packet.source_no, packet.content.seq
         keys, at = get_vector(data, at, self.view, seq)
         if keys[dest] > dest or keys[source] >> self.view.shift >= seq:
@@ -93,14 +93,14 @@ class TwoHop(Rules):
         return own
 
     def needs(self, packet: Packet) -> list[int]:
-        return cast("list[int]", packet.own)
+        return packet.own
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Know what the sender has sent; what it knew of others is not passed on."""
         message = packet.content
         sender, dests = message.sender, message.dests & ~(1 << message.sender)
         self.reached[sender] = newest = message.seq << self.view.shift | sender
-        before = cast("list[int]", message.control)
+        before: list[int] = message.control
         for dest, (column, key) in enumerate(zip(self._known, before)):
             sent = newest if dests >> dest & 1 else key - dest | sender
             if sent > column[sender]:  # noqa: PLR1730 - hot
@@ -108,7 +108,7 @@ class TwoHop(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("list[int]", packet.own)[sender] >> self.view.shift >= seq
+        return packet.own[sender] >> self.view.shift >= seq
 
     def state(self) -> State:
         shift = self.view.shift

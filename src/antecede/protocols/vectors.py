@@ -30,14 +30,14 @@ References
 from __future__ import annotations
 
 from operator import ge, le, sub
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, get_vector, put_block, put_vector
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -52,7 +52,7 @@ class VectorsWire(Wire):
     """t_M as clocks, whose vectors follow, and how far each of them is below t_M."""
 
     def put(self, message: Message) -> bytes:
-        time, table = cast("Control", message.control)
+        time, table = message.control
         shift, n = self.view.shift, self.view.n
         keys = [number << shift | k for k, number in enumerate(time)]
         whose = sum([1 << dest for dest in table]).to_bytes(n + 7 >> 3, "little")
@@ -62,7 +62,7 @@ class VectorsWire(Wire):
         block = put_block(rest) if rest else b""
         return b"".join((put_vector(keys, self.view, message.seq), whose, block))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, sender = self.view.n, self.view.shift, message.sender
         keys, at = get_vector(data, at, self.view, message.seq)
         time, end = tuple([key >> shift for key in keys]), at + (n + 7 >> 3)
@@ -80,11 +80,11 @@ class VectorsWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return sorted pairs (process, number), and sorted (destination, a number for each)."""
-        return spelt(self.view, *cast("Control", packet.content.control))
+        return spelt(self.view, *packet.content.control)
 
     def measure(self, packet: Packet) -> ControlSize:
         """Return the message's vector, and a vector with an id for each known destination."""
-        known = len(cast("Control", packet.content.control)[1])
+        known = len(packet.content.control[1])
         size = CLOCK_BYTES * self.view.n
         return ControlSize(1 + known, 0, size + (ID_BYTES + size) * known)
 
@@ -133,12 +133,12 @@ class Vectors(Rules):
         return tuple([key >> shift for key in self.reached])
 
     def check(self, packet: Packet) -> str:
-        claimed = cast("Control", packet.content.control)[0][self.me]
-        return knows_too_much(self.made) if claimed > self.made and not self.is_stale else ""
+        claimed = packet.content.control[0][self.me]
+        return self.too_new(claimed)
 
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when T_P >= V_M[me]."""
-        wanted = cast("Control", packet.content.control)[1].get(self.me)
+        wanted = packet.content.control[1].get(self.me)
         if wanted is None:
             return NOBODY
         shift = self.shift
@@ -147,7 +147,7 @@ class Vectors(Rules):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """V_P takes in V_M, and t_M for the destinations; T_P takes in t_M."""
         message, me, latest = packet.content, self.me, self._latest
-        time, table = cast("Control", message.control)
+        time, table = message.control
         dests = message.dests & ~(1 << message.sender)
         for dest, vector in table.items():
             if dest != me and not dests >> dest & 1:  # t_M is not below what it replaces
@@ -162,7 +162,7 @@ class Vectors(Rules):
         return tuple(places)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return cast("Control", packet.content.control)[0][sender] >= seq
+        return packet.content.control[0][sender] >= seq
 
     def kept(self) -> object:
         """Return T_P and V_P."""

@@ -20,7 +20,7 @@ References
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.fields import Fields
@@ -66,12 +66,12 @@ class ZonesWire(Wire):
 
     def put(self, message: Message) -> bytes:
         """Return the zone, the highest count, and how far the others are below it."""
-        zone, counts = cast("Control", message.control)
+        zone, counts = message.control
         most = max(counts)
         width, column = put_column([most - count for count in counts])
         return b"".join((varint(zone), BYTE[width], varint(most), column))
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         zone, at = read_varint(data, at)
         members, width = self.zones[zone], data[at]
         most, at = read_count(data, at + 1, 1)
@@ -81,10 +81,10 @@ class ZonesWire(Wire):
         return (zone, [most - count for count in below]), at
 
     def spell(self, packet: Packet) -> object:
-        return tuple(cast("Control", packet.content.control)[1])
+        return tuple(packet.content.control[1])
 
     def measure(self, packet: Packet) -> ControlSize:
-        count = len(cast("Control", packet.content.control)[1])
+        count = len(packet.content.control[1])
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
 
@@ -145,7 +145,7 @@ class Zones(Rules):
 
     def check(self, packet: Packet) -> str:
         message, source = packet.content, packet.source_no
-        zone, counts = cast("Control", message.control)
+        zone, counts = message.control
         if self._shared.get(source) != zone:
             return "is not of a process in the same zone"
         members = self._zones[zone]
@@ -165,7 +165,7 @@ class Zones(Rules):
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the counts, without this packet's own, and without ours."""
-        zone, counts = cast("Control", packet.content.control)
+        zone, counts = packet.content.control
         source, me, shift = packet.source_no, self.me, self.view.shift
         return [
             count - (member == source) << shift | member
@@ -190,7 +190,7 @@ class Zones(Rules):
 
     def follows(self, packet: Packet, other: Packet) -> bool:
         """Tell whether another packet of the same zone is counted in one."""
-        zone, counts = cast("Control", packet.content.control)
+        zone, counts = packet.content.control
         if self._shared[other.source_no] != zone or other is packet:
             return False
         return counts[self._zones[zone].index(other.source_no)] >= other.n

@@ -13,7 +13,7 @@ _STYLE = """
 .bars h3{font-size:.95rem;font-weight:normal;margin:.2rem 0 .5rem}
 .bars dt{text-align:right;font-size:.85rem;overflow-wrap:anywhere}
 .bars dd{margin:0;display:flex;align-items:center;gap:.4rem;font-size:.85rem}
-.bars i{display:block;height:1rem;min-width:1px;background:#0072B2;flex:none}
+.bars i{display:block;height:1rem;min-width:1px;background:var(--mark,#0072B2);flex:none}
 """
 
 

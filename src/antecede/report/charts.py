@@ -20,6 +20,12 @@ COLOURS = (
 )  # fmt: skip
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#1b1f24"
+#: What colours become where the reader prefers a dark page.
+NIGHT = {
+    "#ffffff": "transparent", INK: "#e6edf3", "#e6eaee": "#2a313a", "#8b949e": "#7d8590",
+    "#0072b2": "#4fa3e0", "#d55e00": "#ff8a3d", "#009e73": "#2cc79b", "#8a6d00": "#d9b23d",
+    "#7f3c8d": "#c389d4", "#b0413e": "#f07f7b", "#5a7d2b": "#9cc466",
+}  # fmt: skip
 #: The format of ticks: 1,500 and 0.05, not 1.5e+3 and 50m.
 PLAIN = ",.9~r"
 EXACT = ",.4~r"

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from antecede.report.charts import NIGHT
 from antecede.report.numbers import figure
 
 
@@ -147,6 +148,7 @@ def render(page: Page) -> str:
     template = _environment().get_template("page.html.j2")
     return template.render(
         page=page,
+        night=NIGHT,
         specs=json.dumps(specs, allow_nan=False).replace("<", "\\u003c"),
         library=_script_safe(chart_library()) if specs else "",
     )

@@ -154,4 +154,5 @@ def _result(folder: RunFolder, found: Tables) -> dict[str, Any]:
         "saturated": sum(row["saturated"] for row in overview),
         "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
         "comparison": comparison(found.points.to_pylist()),
+        "findings": found.findings(),
     }

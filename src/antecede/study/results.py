@@ -43,10 +43,19 @@ class Tables:
 
         ``only`` names the protocols that the study was restricted to, if it was.
         """
+        return study_page(self._measured(), self.overview.to_pylist(), facts, only)
+
+    def findings(self) -> dict[str, list[str]]:
+        """Return, by experiment, what its page says in words."""
+        return {
+            name: list(EXPERIMENTS[name].findings(points))
+            for name, points in _run(self._measured()).items()
+        }
+
+    def _measured(self) -> Measured:
         shown = self.runs.select(["experiment", "facet", "series"]).to_pylist()
         order = [(row["experiment"], row["facet"], row["series"]) for row in shown]
-        measured = Measured(self.points.to_pylist(), order, self.differences.to_pylist())
-        return study_page(measured, self.overview.to_pylist(), facts, only)
+        return Measured(self.points.to_pylist(), order, self.differences.to_pylist())
 
 
 def study_page(
@@ -56,11 +65,7 @@ def study_page(
     only: Sequence[str] = (),
 ) -> Page:
     """Return the page of a study from its points and the overview of its runs."""
-    run = {
-        experiment.name: points
-        for experiment in EXPERIMENTS.values()
-        if (points := measured.of(experiment.name))
-    }
+    run = _run(measured)
     chosen, hero = _hero(run)
     parts = [
         part_of(EXPERIMENTS[name], points, hero.name if hero else "")
@@ -72,6 +77,11 @@ def study_page(
         answer = list(chosen.findings(run[chosen.name]))[:3]
     top = (hero, caption(hero.order)) if hero else None
     return build(claims_block(measured, only), answer, top, parts, totals, facts)
+
+
+def _run(measured: Measured) -> dict[str, Points]:
+    """Return the points of the experiments that were run."""
+    return {name: points for name in EXPERIMENTS if (points := measured.of(name))}
 
 
 def _hero(run: Mapping[str, Points]) -> tuple[Experiment | None, Picture | None]:
@@ -141,10 +151,11 @@ def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
     """Return what the page shows of one experiment; ``hero`` names the picture shown above."""
     pictures = [_picture(experiment, chart, points) for chart in experiment.charts]
     fits = [_fits(experiment, points)] if experiment.fits else []
-    blocks = blocks_of(list(experiment.findings(points)), pictures, fits, experiment.how, hero)
     about = ", ".join(filter(None, (experiment.paper, experiment.part)))
-    title = f"{experiment.name.replace('_', ' ').capitalize()}: {about}"
-    return Section(experiment.name, title, blocks, experiment.question)
+    heading, *others = [*experiment.findings(points)] or [about]
+    blocks = blocks_of(others, pictures, fits, experiment.how, hero)
+    title = f"{experiment.name.replace('_', ' ').capitalize()}: {heading}"
+    return Section(experiment.name, title, blocks, f"{experiment.question} ({about})")
 
 
 def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:

@@ -10,10 +10,13 @@ tested with it. A seed reproduces a run exactly, and hours of virtual time pass 
         ...
 
     run(main())
+
+:func:`loopback_nodes` opens real nodes in one program, on loopback.
 """
 
 from antecede.testing.clock import DeadlockError, VirtualLoop, run
 from antecede.testing.hosts import Disk, Host
+from antecede.testing.loopback import Service, loopback_nodes
 from antecede.testing.network import Network, NetworkTransport
 
 __all__ = [
@@ -22,6 +25,8 @@ __all__ = [
     "Host",
     "Network",
     "NetworkTransport",
+    "Service",
     "VirtualLoop",
+    "loopback_nodes",
     "run",
 ]

@@ -208,13 +208,8 @@ class Codec:
         return source, dest, n, at
 
     def _packet(self, data: bytes) -> Packet:
-        wire, flags, at = self._wire, data[0] & 15, self._route_at
-        source, dest, n = data[at] >> 4, data[at] & 15, data[at + 1]
-        count = self._count
-        if self._is_paired and 0 < n < 0x80 and source < count and dest < count and source != dest:
-            at += 2
-        else:
-            source, dest, n, at = self._route(data)
+        wire, flags = self._wire, data[0] & 15
+        source, dest, n, at = self._route(data)
         sender = source
         if flags >= RELAYED:
             sender, at = self._get_sender(data, at, source)
@@ -232,7 +227,7 @@ class Codec:
         elif flags & 3:
             msg = "has flags that contradict each other"
             raise PeerError(msg)
-        message = new_message(self._wire.view, sender, seq, dests, b"", None)
+        message = new_message(wire.view, sender, seq, dests, b"", None)
         message.control, at = wire.get(data, at, message)
         packet = new_packet(message, source, dest, n, None)
         packet.own, at = wire.get_own(data, at, packet)

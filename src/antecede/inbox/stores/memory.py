@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from antecede.inbox.causes import STATES, Causes, Entry
@@ -46,7 +46,7 @@ class MemoryStore:
         with self._lock:
             return STATES[entry.state] if self._causes.add(entry) else "duplicate"
 
-    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
+    def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""
         if not self._causes.ready:
             return None
@@ -67,12 +67,12 @@ class MemoryStore:
         return tables.execute(statement, values)
 
     def _end(self, taken: Entry, word: str) -> None:
-        if taken.link is not None:
-            try:
-                taken.link.execute(word)
-            finally:
-                taken.link = None
-                self._user.release()
+        """Let the next handler run statements."""
+        try:
+            taken.link.execute(word)
+        finally:
+            taken.link = None
+            self._user.release()
 
     def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
         """Note that a message is done, and what it sends."""
@@ -89,7 +89,8 @@ class MemoryStore:
 
     def abandon(self, taken: Entry) -> None:
         """Roll back; the message is ready again."""
-        self._end(taken, "ROLLBACK")
+        if taken.link is not None:
+            self._end(taken, "ROLLBACK")
         with self._lock:
             self._causes.put_back(taken.key)
 

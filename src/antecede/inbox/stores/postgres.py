@@ -17,7 +17,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -407,7 +407,7 @@ class Postgres:
         self._return(link)
         return str(row[0]) if row is not None else ""
 
-    def take(self, left: set[str], only: str | None) -> Entry | None:
+    def take(self, left: Collection[str], only: str | None) -> Entry | None:
         """Begin a transaction with a ready message that no one else has, the first that came."""
         words: tuple[Any, ...] = (TAKE_OTHERS, (list(left),)) if left else (TAKE,)
         if only is not None:

@@ -11,7 +11,7 @@ message, and the two steps that every message takes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from antecede.errors import StoreError, UsageError
@@ -68,7 +68,7 @@ class Database(Protocol):
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
-    def take(self, left: set[str], only: str | None) -> Entry | None:
+    def take(self, left: Collection[str], only: str | None) -> Entry | None:
         """Open a transaction, and take a ready message in it that no one else has."""
 
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
@@ -157,7 +157,7 @@ class SqlStore:
         """Take a message; return its state, or ``"duplicate"``."""
         return self._base.offer(entry)
 
-    def begin(self, left: set[str], only: str | None = None) -> Entry | None:
+    def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Open a transaction with a ready message that nobody else has."""
         return self._base.take(left, only)
 

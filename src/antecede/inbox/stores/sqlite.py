@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -377,7 +377,7 @@ class Sqlite:
                 found.append(need)
         return found
 
-    def take(self, left: set[str], only: str | None) -> Entry | None:
+    def take(self, left: Collection[str], only: str | None) -> Entry | None:
         """Begin a transaction with the message that is ready and came first."""
         query, values = TAKE, cast("tuple[str, ...]", ())
         if only is not None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
 from antecede.errors import PeerError, UsageError
 from antecede.net import frames
 from antecede.net.fields import Fields
 from antecede.net.group.views import Member, Welcome, is_quorum
+from antecede.net.log import tell
 from antecede.net.settings import Setup
 from antecede.net.transports import Receiver
 
-LOG: Final = logging.getLogger("antecede.net")
 WELCOME, REMOVED = b"WX"
 """Notes for processes that are no members yet, or no more."""
 
@@ -53,7 +52,8 @@ class Lobby:
             try:
                 self._look(peer, frame)
             except PeerError as error:
-                LOG.warning("%s: turned away what %s sent: %s", self.setup.process, peer, error)
+                sentence = f"turned away what {peer} sent: {error}"
+                tell(logging.WARNING, self.setup.process, "refused", sentence, peer=peer)
             except UsageError as error:
                 self.welcome.set_exception(error)
 

@@ -31,7 +31,7 @@ from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 from antecede.endpoint.messages import Packet
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
-from antecede.net import frames
+from antecede.net import frames, log
 from antecede.net.parcels import packet_of
 from antecede.net.transports import Receiver
 from antecede.net.transports.nats_names import (
@@ -51,7 +51,6 @@ from antecede.wire.codec import Codec
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
-LOG: Final = logging.getLogger("antecede.net")
 BACK_OFF_MIN: Final = 0.05
 BACK_OFF_MAX: Final = 5.0
 STABLE_SECONDS: Final = 5.0
@@ -222,7 +221,7 @@ class NatsTransport:
         """Log a warning, the first time only."""
         if what not in self._told and len(self._told) < 1000:
             self._told.add(what)
-            LOG.warning("%s: %s", self.process, sentence)
+            log.tell(logging.WARNING, self.process, what.partition(" ")[0], sentence)
 
     # The connection.
 
@@ -233,7 +232,8 @@ class NatsTransport:
             begin = loop.time()
             try:
                 await self._connect(first)
-                LOG.info("%s: the connection to %s broke", self.process, self.url)
+                sentence = f"the connection to {self.url} broke"
+                log.tell(logging.INFO, self.process, "disconnected", sentence)
             except UsageError as error:
                 if not first.done():
                     first.set_exception(error)
@@ -262,7 +262,10 @@ class NatsTransport:
             await self._prepare(client, session)
             async with session:
                 self._session = session
-                self._told.discard("server")
+                if "server" in self._told:
+                    self._told.discard("server")
+                    sentence = f"connected to {self.url}"
+                    log.tell(logging.WARNING, self.process, "connected", sentence)
                 self._counts["reconnects" if self._counts["connects"] else "connects"] += 1
                 if not first.done():
                     first.set_result(None)

@@ -19,11 +19,11 @@ from typing import Final, cast
 
 from antecede.errors import PeerError, UsageError
 from antecede.net.fields import Fields, put_names, put_number
+from antecede.net.log import tell
 from antecede.net.transports import Receiver
 from antecede.net.transports.addresses import Address, parsed
-from antecede.net.transports.tls import Tls, common_name
+from antecede.net.transports.tls import HAS_EXPIRED, Tls, common_name, expiry, spelt
 
-LOG: Final = logging.getLogger("antecede.net")
 STRANGERS_MAX: Final = 64
 """How many connections may be open that have not said who they are."""
 BACKLOG: Final = 1024
@@ -42,6 +42,8 @@ GREETING_SECONDS_MAX: Final = 10.0
 SILENCE_SECONDS_MAX: Final = 30.0
 HEARTBEAT_SECONDS: Final = 10.0
 """How often each connection that we opened is asked for an answer."""
+REASONS_MAX: Final = 8
+"""How many reasons for one peer are logged."""
 WRITE_BYTES_MAX: Final = 16 << 20
 UNSENT_BYTES: Final = 1 << 17
 """How much the system may keep besides what is on its way: the rest we want to know about."""
@@ -383,6 +385,8 @@ class TcpTransport:
         self._counts = dict.fromkeys(("connects", "reconnects", "turned_away"), 0)
         self._met: set[str] = set()
         self._told: set[str] = set()
+        self._failures: dict[str, dict[str, None]] = {}
+        """Why we could not connect to a peer, since the last connection."""
 
     @property
     def port(self) -> int:
@@ -425,6 +429,7 @@ class TcpTransport:
         self.addresses.pop(peer, None)
         self._hints.pop(peer, None)
         self._met.discard(peer)
+        self._failures.pop(peer, None)
         if (task := self._connecting.pop(peer, None)) is not None:
             task.cancel()
         for wire in (self._outbound.pop(peer, None), self._inbound.pop(peer, None)):
@@ -480,12 +485,16 @@ class TcpTransport:
             try:
                 wire = await self._connect(peer, address)
             except (OSError, TimeoutError, PeerError, ValueError, OverflowError) as error:
-                reason = reason_of(error)
-                self._tell(f"out {peer}", f"cannot connect to {peer} at {address} yet: {reason}")
+                await self._tell_failure(peer, address, error)
             else:
-                if f"out {peer}" in self._told:
-                    self._told.discard(f"out {peer}")
-                    LOG.warning("%s: connected to %s", self.process, peer)
+                if self._failures.pop(peer, None):
+                    tell(
+                        logging.WARNING,
+                        self.process,
+                        "connected",
+                        f"connected to {peer}",
+                        peer=peer,
+                    )
                 self._counts["reconnects" if peer in self._met else "connects"] += 1
                 self._met.add(peer)
                 assert self._receiver is not None
@@ -493,7 +502,8 @@ class TcpTransport:
                 await wire.closed
                 if self._outbound.get(peer) is wire:
                     del self._outbound[peer]
-                LOG.info("%s: the connection to %s broke", self.process, peer)
+                sentence = f"the connection to {peer} broke"
+                tell(logging.INFO, self.process, "disconnected", sentence, peer=peer)
             if loop.time() - begin > STABLE_SECONDS:
                 back_off = BACK_OFF_MIN
             await self._pause(peer, back_off * self._chance.uniform(0.5, 1.5))
@@ -523,6 +533,34 @@ class TcpTransport:
                 raise
         return wire
 
+    async def _tell_failure(self, peer: str, address: Address, error: Exception) -> None:
+        """Log why there is no connection, each reason once until there is one."""
+        known = self._failures.setdefault(peer, {})
+        kind = reason_of(error)
+        if kind in known or len(known) >= REASONS_MAX:
+            return
+        known[kind] = None
+        sentence = (
+            f"cannot connect to {peer} at {address} yet: {await self._reason(error, address)}"
+        )
+        tell(logging.WARNING, self.process, "cannot connect", sentence, peer=peer)
+
+    async def _reason(self, error: Exception, address: Address) -> str:
+        """Return why a connection failed; of a certificate that has expired, since when."""
+        reason, when = reason_of(error), ""
+        if self._tls is None:
+            return reason
+        if getattr(error, "verify_code", 0) == HAS_EXPIRED:
+            with contextlib.suppress(OSError, TimeoutError, ValueError):
+                async with asyncio.timeout(GREETING_SECONDS_MAX):
+                    when = spelt(await expiry(self._tls, address.host, address.port))
+            return f"its certificate expired on {when}" if when else reason
+        try:
+            self._tls.check_time()
+        except UsageError as fault:  # the other side turns us away, and need not say why
+            reason = f"{reason}; {fault}"
+        return reason
+
     def _refused_by(self, peer: str, view: int) -> None:
         """Tell the node that a peer does not count us among its members."""
         if self._receiver is not None and peer in self.addresses:
@@ -548,7 +586,8 @@ class TcpTransport:
             try:
                 sock, address = await loop.sock_accept(listener)
             except OSError as error:
-                self._tell("accept", f"cannot accept connections: {error.strerror}")
+                sentence = f"cannot accept connections: {error.strerror}"
+                self._tell("accept", sentence, "cannot accept")
                 await asyncio.sleep(SWEEP_SECONDS)
                 continue
             strangers = len(self._handshakes) + len(self._connections) - len(self._inbound)
@@ -631,13 +670,14 @@ class TcpTransport:
         self._counts["turned_away"] += 1
         kind = "".join(letter for letter in reason if not letter.isdigit())[:40]
         name = who if isinstance(who, str) else ""
-        self._tell(f"in {name} {kind}", f"turned away {who}: {reason}")
+        self._tell(f"in {name} {kind}", f"turned away {who}: {reason}", "turned away", name)
 
-    def _tell(self, what: str, sentence: str) -> None:
+    def _tell(self, what: str, sentence: str, event: str, peer: str = "") -> None:
+        """Log a warning, the first time only."""
         if what not in self._told and len(self._told) < 1000:
             self._told.add(what)
             writable = sentence.encode(errors="backslashreplace").decode()  # by any handler
-            LOG.warning("%s: %s", self.process, writable)
+            tell(logging.WARNING, self.process, event, writable, **({"peer": peer} if peer else {}))
 
     async def _sweep(self) -> None:
         """Turn away those who do not say who they are, stop within a frame, or do not answer."""
@@ -653,7 +693,8 @@ class TcpTransport:
                     wire.turn_away("it stopped within a frame")
             for peer, outbound in list(self._outbound.items()):
                 if outbound.is_dead(now):
-                    LOG.warning("%s: %s does not answer; connecting again", self.process, peer)
+                    sentence = f"{peer} does not answer; connecting again"
+                    tell(logging.WARNING, self.process, "no answer", sentence, peer=peer)
                     outbound.abort()
 
     def _renew(self) -> None:
@@ -664,10 +705,11 @@ class TcpTransport:
         try:
             contexts = [self._tls.context(is_server=is_server) for is_server in (True, False)]
         except UsageError as error:
-            LOG.warning("%s: goes on with its old certificates: %s", self.process, error)
+            sentence = f"goes on with its old certificates: {error}"
+            tell(logging.WARNING, self.process, "certificates", sentence)
             return
         self._server_context, self._client_context = contexts
-        LOG.info("%s: reads new certificates", self.process)
+        tell(logging.INFO, self.process, "certificates", "reads new certificates")
 
     def _check_loopback(self, named: Mapping[str, Address]) -> None:
         for name, address in named.items():

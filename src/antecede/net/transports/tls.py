@@ -6,6 +6,7 @@ authority; whoever cannot is turned away in the handshake, before a byte of thei
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import os
 import ssl
@@ -68,18 +69,18 @@ class Tls:
             )
             raise UsageError(msg) from error
         if checks_time:
-            self._check_time()
+            self.check_time()
         return context
 
-    def _check_time(self) -> None:
+    def check_time(self) -> None:
+        """Raise UsageError if our certificate is not valid now."""
         try:
             begin, end = validity(self.certificate)
         except (OSError, ValueError):
             return  # OpenSSL could read it
         now = dt.datetime.now(dt.UTC)
         if now > end:
-            when = f"{end:%Y-%m-%d at %H:%M UTC}"
-            msg = f"the certificate {self.certificate} expired on {when}; renew it"
+            msg = f"the certificate {self.certificate} expired on {spelt(end)}; renew it"
             raise UsageError(msg)
         if now < begin:
             when = f"{begin:%Y-%m-%d %H:%M UTC}"
@@ -97,16 +98,44 @@ def validity(path: Path) -> tuple[dt.datetime, dt.datetime]:
     """
     text = path.read_text()
     end = text.find(_END) + len(_END)
-    data = ssl.PEM_cert_to_DER_cert(text[max(text.find(_BEGIN), 0) : end] + "\n")
+    try:
+        return times_of(ssl.PEM_cert_to_DER_cert(text[max(text.find(_BEGIN), 0) : end] + "\n"))
+    except ValueError as error:
+        msg = f"{path} is not a certificate"
+        raise ValueError(msg) from error
+
+
+def times_of(data: bytes) -> tuple[dt.datetime, dt.datetime]:
+    """Return from when to when a certificate in DER form is valid; raise ValueError for others."""
     try:
         certificate = _parts(next(_parts(data))[1])
         fields = [part for part in _parts(next(certificate)[1]) if part[0] != _VERSION]
         begin, last = (_time(*part) for part in _parts(fields[3][1]))
-    except (IndexError, StopIteration, RuntimeError, ValueError) as error:
-        msg = f"{path} is not a certificate"
+    except (IndexError, StopIteration, RuntimeError) as error:
+        msg = "these bytes are not a certificate"
         raise ValueError(msg) from error
     return begin, last
 
+
+async def expiry(tls: Tls, host: str, port: int) -> dt.datetime:
+    """Return when the certificate of a server expires, or has, without any trust in it."""
+    context = tls.context(is_server=False, checks_time=False)
+    context.verify_mode = ssl.CERT_NONE
+    _, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return times_of(shown or b"")[1]
+    finally:
+        writer.close()
+
+
+def spelt(when: dt.datetime) -> str:
+    """Return a time as messages have it."""
+    return f"{when:%Y-%m-%d at %H:%M UTC}"
+
+
+HAS_EXPIRED: Final = 10
+"""What OpenSSL calls X509_V_ERR_CERT_HAS_EXPIRED."""
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"

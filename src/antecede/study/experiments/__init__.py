@@ -5,13 +5,12 @@ Every module of this package defines one ``EXPERIMENT`` and is found by itself.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from antecede.errors import UsageError
+from antecede.errors import UsageError, meant
 from antecede.study.design import Experiment
 from antecede.study.measuring import measure_run, unpack
 
@@ -38,9 +37,7 @@ def require_known(what: str, name: str, known: Iterable[str]) -> None:
     """Raise :class:`UsageError`, with the nearest names, unless ``name`` is one of ``known``."""
     names = list(known)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
-        msg = f"unknown {what} {name!r}; {hint}"
+        msg = f"unknown {what} {name!r}; {meant(name, names)}"
         raise UsageError(msg)
 
 

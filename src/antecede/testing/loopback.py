@@ -1,4 +1,6 @@
-"""Three nodes in one program, on loopback: enough to try an example."""
+"""Nodes on loopback in one program, and services on them: enough to try something out."""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -8,35 +10,33 @@ from typing import Self
 
 from antecede.net import Node
 
-NAMES = ("ann", "bob", "cat")
-
 
 @contextlib.asynccontextmanager
-async def three_nodes() -> AsyncIterator[dict[str, Node]]:
-    """Open three nodes that know each other; everything is in memory."""
+async def loopback_nodes(*names: str) -> AsyncIterator[dict[str, Node]]:
+    """Open nodes that know each other, by name; they keep everything in memory."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in NAMES]
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
         ports = [sock.getsockname()[1] for sock in sockets]
-    addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)}
+    addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
     async with contextlib.AsyncExitStack() as opened:
         nodes = {}
-        for name in NAMES:
+        for name in names:
             node = Node(name, listen=addresses[name], peers=addresses)
             nodes[name] = await opened.enter_async_context(node)
         yield nodes
 
 
-class Serving:
+class Service:
     """A program that handles what its node delivers, from entering ``async with`` to leaving it."""
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._serve())
+        self._task = asyncio.create_task(self.serve())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _serve(self) -> None:
+    async def serve(self) -> None:
         """Handle deliveries until cancelled."""
         raise NotImplementedError
