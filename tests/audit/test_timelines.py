@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede.audit.drawings import draw
+from antecede.audit.api import draw
 from antecede.errors import UsageError
 from antecede.events.sources import Source, read
 from antecede.report import spacetime

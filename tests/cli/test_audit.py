@@ -166,11 +166,30 @@ def test_options_of_spark_are_refused_beside_local(
     assert told == f"--local works without Spark; leave --local or {words[0]} out"
 
 
-def test_a_list_of_events_is_recognised_and_told_what_it_needs(tmp_path: Path) -> None:
+def test_a_list_of_events_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     path.write_text(f"[{','.join(UNPAIRED.strip().splitlines())}]")
-    said = refused("audit", path, "--local", "--out", tmp_path / "out")
-    assert "it looks like an event log; write each event on a line of its own" in said
+    done = call("audit", path, "--local", "--json", "--out", tmp_path / "out")
+    assert json.loads(done.stdout)["result"]["events"] == 5
+
+
+def test_fields_name_the_parts_of_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    rows = [
+        {"service": event.process, "do": f"{event.kind}s", "labels": {"id": event.message}}
+        for event in LATE
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fields = ["--field", "process=service", "--field", "kind=do", "--field", "message=labels.id"]
+    out = tmp_path / "out"
+    done = call("audit", path, "--local", "--json", *fields, "--out", out, "--assume-complete")
+    assert done.exit_code == 1
+    said = json.loads(done.stdout)
+    assert [row["message"] for row in said["violations"]] == ["m1"]
+    assert said["options"]["field"] == {"process": "service", "kind": "do", "message": "labels.id"}
+    assert refused("audit", path, "--local", "--field", "x") == (
+        "cannot read --field 'x'; use PART=PATH, such as message=labels.order_id"
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +243,7 @@ def test_a_report_draws_one_message(tmp_path: Path) -> None:
     absent = call("report", path, "--around", "m9", "--out", tmp_path / "n")
     assert "ids such as 'm1'" in str(absent.exception)
     whole = call("report", path, "--out", tmp_path / "w")
-    assert "The first 6 of 6 events" in whole.output
+    assert "All 6 events, in causal order." in whole.output
 
 
 def test_a_log_of_clocks_alone_is_drawn(tmp_path: Path, shared: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import random
 import tempfile
@@ -25,7 +26,7 @@ from antecede import events as eventlog
 from antecede.advise.api import costs_on
 from antecede.advise.results import write as write_advice
 from antecede.advise.traffic import schedule_of_log
-from antecede.audit.drawings import draw
+from antecede.audit.api import draw
 from antecede.audit.files import allowance, audit_here, write_results
 from antecede.errors import AntecedeError
 from antecede.events import Event
@@ -36,7 +37,7 @@ from antecede.report.audit_page import report_page
 from antecede.runs import RunFolder
 from tests import campaigns
 from tests.support.damage import damaged_bytes, damaged_json, damaged_lines, damaged_table
-from tests.support.traces import REVERSED, S, jaeger, otlp, zipkin
+from tests.support.traces import REVERSED, S, flat, jaeger, otlp, zipkin
 
 SECONDS_MAX = 30.0
 """How long one log may take; the samples have a few kilobytes."""
@@ -79,7 +80,7 @@ _JSON = ("bytes", "lines", "json", "json", "json")
 #: How logs of a format are damaged, if not by bytes and lines alone.
 WAYS = {
     "parquet": ("bytes", "table", "table", "table"),
-    **dict.fromkeys(("jsonl", "otlp", "jaeger", "zipkin"), _JSON),
+    **dict.fromkeys(("jsonl", "otlp", "jaeger", "zipkin", "spans", "records"), _JSON),
 }
 
 #: A log and how to read it.
@@ -92,7 +93,7 @@ def samples(form: str) -> list[Sample]:
 
 
 def _plain(form: str) -> list[bytes]:
-    traces = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin}
+    traces = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin, "spans": flat}
     if form in traces:
         return [traces[form](spans).encode() for spans in (REVERSED, POLLED)]
     if form == "parquet":
@@ -122,6 +123,15 @@ def _with_options(form: str) -> list[Sample]:
             "deliver": r"(?<process>\w)(?<seq>\d+) < (?<from>\w+): (?<message>.*)",
         }
         return [(timed, frame), (b"a1 > b: hi\na2 > b: hi\nb1 < a: hi\nb2 < a: hi\n", numbered)]
+    if form == "records":
+        fields = {"process": "svc.name", "kind": "event.action", "message": "labels.id"}
+        rows = [
+            {"svc": {"name": p}, "event.action": k, "labels": json.dumps({"id": m}), "time": t}
+            for t, (p, k, m) in enumerate([("a", "sent", "m1"), ("b", "got", "m1")])
+        ]
+        listed = json.dumps({"hits": {"hits": [{"_source": row} for row in rows]}})
+        lines = "\n".join(map(json.dumps, rows))
+        return [(text.encode(), {"fields": fields}) for text in (listed, lines)]
     return []
 
 

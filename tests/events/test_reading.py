@@ -22,7 +22,7 @@ from antecede.events import Event
 from antecede.events.formats import FORMATS
 from antecede.events.log import Source
 from antecede.events.sources import aliases_of, form_of, read, read_logs, sources_in, table_of
-from tests.support.traces import REVERSED, jaeger, otlp, zipkin
+from tests.support.traces import REVERSED, console, jaeger, otlp, zipkin
 
 STORY = [
     Event("a", 1, "send", "m1", ("c",), 0.0),
@@ -44,7 +44,12 @@ GOVECTOR = "".join(
 )
 
 
-TRACES: dict[str, Callable[..., str]] = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin}
+TRACES: dict[str, Callable[..., str]] = {
+    "otlp": otlp,
+    "jaeger": jaeger,
+    "zipkin": zipkin,
+    "spans": console,
+}
 KNOWN = ["parquet", "shiviz", "edges", "csv", "jsonl", *TRACES]
 
 
@@ -235,8 +240,8 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert len(found.events) == len(STORY)
 
 
-def test_every_format_is_told_by_content_but_text() -> None:
-    assert {*KNOWN, "text"} == set(FORMATS)
+def test_every_format_is_told_by_content_but_those_with_options() -> None:
+    assert {*KNOWN, "text", "records"} == set(FORMATS)
 
 
 def test_a_list_of_objects_with_numbers_is_not_a_clock(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ANYWHERE: list[tuple[dict[str, object], str]] = [
     ({"time": float("nan")}, "time is not finite; got .*time=nan"),
     ({"time": float("inf")}, "time is not finite; got .*time=inf"),
     ({"time": 10**400}, "time is not finite"),
-    ({"time": "x"}, "time is not a number; got .*time='x'"),
+    ({"time": "x"}, "time is not a number or a date; got .*time='x'"),
     ({"time": True}, "time is not a number"),
     ({"dests": [1]}, r"dests is not a list of strings; got .*dests=\(1,\)"),
     ({"dests": [None]}, "dests is not a list of strings"),

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from antecede.audit.api import audit_table
-from antecede.audit.drawings import draw
+from antecede.audit.api import audit_table, draw
 from antecede.events import sources
 from antecede.events.sources import Log, Source
 from antecede.report import spacetime

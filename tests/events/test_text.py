@@ -12,8 +12,9 @@ import pytest
 
 from antecede.errors import LogError, UsageError
 from antecede.events.log import Source
-from antecede.events.patterns import compile_pattern, seconds
+from antecede.events.patterns import compile_pattern
 from antecede.events.sources import form_of, read, sources_in
+from antecede.events.times import seconds
 from tests.cli.test_audit import call
 
 ROOT = Path(__file__).resolve().parents[2]

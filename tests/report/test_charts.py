@@ -59,3 +59,15 @@ def test_ticks_are_plain_numbers(most: float, log: bool) -> None:
     assert "12,345" in told
     assert len(told) > 5
     assert all(re.fullmatch(r"\d{1,3}(,\d{3})*(\.\d+)?", text) for text in told), told
+
+
+def test_ticks_are_even_on_a_log_scale_and_times_have_units() -> None:
+    rows = [
+        {"series": "a", "x": x, "mean": x * 1e-6, "low": x * 1e-6, "high": x * 1e-6}
+        for x in (1, 1000)
+    ]
+    spec = line_chart(rows, title="t", x="load", y="seconds", order=["a"], log_y=True)
+    axis = spec["layer"][0]["encoding"]["y"]["axis"]
+    assert axis["values"] == [1e-6, 1e-5, 1e-4, 1e-3]
+    (svg, _) = draw((spec,))
+    assert {"1 \u00b5s", "1 ms"} <= set(re.findall(r">([^<>]+)</text>", svg))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from antecede.audit.api import audit_table
-from antecede.audit.drawings import draw as draw_log
+from antecede.audit.api import draw as draw_log
 from antecede.audit.drawings import illustrate
 from antecede.audit.neighbourhood import TableRows
 from antecede.events import Event

@@ -92,3 +92,10 @@ def test_a_gap_among_numbers_stands_below_them_and_so_does_the_head() -> None:
     mixed = Table(("what",), [("text",), (None,)])
     assert mixed.numeric == [False]
     assert Table(("empty",), []).numeric == [False]
+
+
+def test_the_footer_leaves_out_what_was_not_given() -> None:
+    html = render(Page("title", "lead", [], facts={"alias": {}, "option": [], "seed": 0}))
+    assert "seed" in html
+    assert "alias" not in html
+    assert "option" not in html.partition("<footer>")[2]

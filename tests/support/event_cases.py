@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,24 @@ CASES = [
     Case("infinite time in the past", {"time": -INF}, read={"time": None}),
     Case("whole time", {"time": 3}, types={"time": pa.int64()}),
     Case("unsigned time", {"time": 3}, types={"time": pa.uint64()}),
+    Case("a time with a zone", {"time": datetime(2024, 1, 1, tzinfo=UTC)},
+         read={"time": 1704067200.0}, types={"time": pa.timestamp("us", "UTC")}, json=False),
+    Case("a time without a zone", {"time": datetime(2024, 1, 1, 0, 0, 0, 500_000)},  # noqa: DTZ001
+         read={"time": 1704067200.5}, types={"time": pa.timestamp("ns")}, json=False),
+    Case("a date as text", {"time": "2024-01-01T00:00:00.5Z"}, read={"time": 1704067200.5},
+         types={"time": pa.string()}),
+    Case("a number as text", {"time": "17.5"}, read={"time": 17.5}, types={"time": pa.string()}),
+    Case("text that is no time", {"time": "soon"}, read={"time": None},
+         types={"time": pa.string()}),
+    Case("dests as text", {"dests": "b; c"}, read={"dests": ["b", "c"]},
+         types={"dests": pa.string()}, csv=False),
+    Case("dests as text of one name", {"dests": "b"}, read={"dests": ["b"]},
+         types={"dests": pa.large_string()}, csv=False),
+    Case("no dests in the text", {"dests": " ;"}, read={"dests": None},
+         types={"dests": pa.string()}, csv=False),
+    Case("seq in floating point", {"seq": 3.0}, types={"seq": pa.float64()}, json=False, csv=False),
+    Case("seq with a fraction", {"seq": 3.5}, "seq is not a 64-bit",
+         types={"seq": pa.float64()}),
     Case("negative time", {"time": -1e300}),
     Case(
         "numbers as names",

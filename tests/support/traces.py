@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -154,6 +155,82 @@ def zipkin(spans: Sequence[S], *, shared: bool = False) -> str:
             row["tags"]["error"] = "timeout"
         rows.append(row)
     return json.dumps(rows)
+
+
+def console(spans: Sequence[S]) -> str:
+    """Return spans as Python's console exporter prints them."""
+    rows = []
+    for span in spans:
+        start, end = (datetime.fromtimestamp(t / 1e6, UTC).isoformat() for t in span.micros)
+        context = {"trace_id": f"0x{TRACE}", "trace_state": "[]"}
+        about = {"service.name": span.service}
+        if span.instance:
+            about["service.instance.id"] = span.instance
+        links = [{"context": context | {"span_id": f"0x{hexed(link)}"}} for link in span.links]
+        row = {
+            "name": span.name,
+            "context": context | {"span_id": f"0x{hexed(span.id)}"},
+            "kind": f"SpanKind.{span.kind}",
+            "parent_id": f"0x{hexed(span.parent)}" if span.parent else None,
+            "start_time": start.replace("+00:00", "Z"),
+            "end_time": end.replace("+00:00", "Z"),
+            "status": {"status_code": "ERROR" if span.failed else "UNSET"},
+            "attributes": span.attributes,
+            "events": [],
+            "links": links,
+            "resource": {"attributes": about, "schema_url": ""},
+        }
+        rows.append(json.dumps(row, indent=4))
+    return "\n".join(rows)
+
+
+def printed_by_go(spans: Sequence[S]) -> str:
+    """Return spans as Go's stdouttrace exporter prints them."""
+
+    def pairs(values: dict[str, str]) -> list[dict[str, Any]]:
+        return [{"Key": k, "Value": {"Type": "STRING", "Value": v}} for k, v in values.items()]
+
+    def context(name: str) -> dict[str, str]:
+        return {"TraceID": TRACE if name else 32 * "0", "SpanID": hexed(name) or 16 * "0"}
+
+    rows = []
+    for span in spans:
+        start, end = (datetime.fromtimestamp(t / 1e6, UTC).isoformat() for t in span.micros)
+        row = {
+            "Name": span.name,
+            "SpanContext": context(span.id),
+            "Parent": context(span.parent),
+            "SpanKind": KINDS.index(span.kind),
+            "StartTime": start,
+            "EndTime": end,
+            "Attributes": pairs(span.attributes) or None,
+            "Links": [{"SpanContext": context(link)} for link in span.links] or None,
+            "Status": {"Code": "Error" if span.failed else "Unset", "Description": ""},
+            "Resource": pairs({"service.name": span.service}),
+        }
+        rows.append(json.dumps(row, indent="\t"))
+    return "\n".join(rows)
+
+
+def flat(spans: Sequence[S]) -> str:
+    """Return spans as flat objects, one a line, with times in microseconds."""
+    return "\n".join(
+        json.dumps(
+            {
+                "traceId": TRACE,
+                "spanId": hexed(span.id),
+                "parentSpanId": hexed(span.parent),
+                "service": span.service,
+                "name": span.name,
+                "kind": span.kind.lower(),
+                "startTime": span.micros[0],
+                "endTime": span.micros[1],
+                "links": [{"traceId": TRACE, "spanId": hexed(link)} for link in span.links],
+                "attributes": span.attributes,
+            }
+        )
+        for span in spans
+    )
 
 
 #: billing publishes inside an RPC, checkout publishes after the reply, mail gets them reversed.

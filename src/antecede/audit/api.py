@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from antecede.audit import tables as results
 from antecede.audit.arrangements import arrange, arrange_shuffled
+from antecede.audit.drawings import Drawing, around, draw_unaudited, illustrate, worst
 from antecede.audit.local_windows import LocalWindows
+from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
 from antecede.audit.sentences import sentence
 from antecede.audit.verdicts import (
     CAUSALLY_ORDERED,
@@ -42,15 +46,17 @@ from antecede.audit.windows.rounds import (
     check,
     hidden,
 )
-from antecede.errors import UsageError, shown
-from antecede.events.sources import refuse_empty, sorted_out
-from antecede.spark.frames import frame_of, plain_frame
+from antecede.errors import UsageError
+from antecede.events.inputs import log_of
+from antecede.events.lines import ours
+from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
+from antecede.spark.frames import frame_of, plain_frame, renamed_frame
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 ENGINES = ("spark", "local")
 #: How many violations get their shortest chain.
 WORST = 100
+#: How many of them a notebook shows.
+CARD_ROWS = 5
 #: What helps if a log lacks events that matter.
 ADVICE = "Log them, or clocks; or judge by what there is: --assume-complete."
 #: More windows than this are a slip of the hand.
@@ -61,7 +67,7 @@ _SALTS = 4
 _ASKED = 10_000
 
 
-class Asked(TypedDict):
+class Asked(TypedDict, total=False):
     """What the caller of an audit asks for."""
 
     explain: Sequence[str]
@@ -69,16 +75,20 @@ class Asked(TypedDict):
     assume_complete: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
-    """What an audit found; the frames are Spark's where the events were, else Arrow tables."""
+    """What an audit found; the frames are Spark's where the events were, else Arrow tables.
+
+    A notebook shows it as the verdict with the worst violations, the first of them drawn.
+    """
 
     verdict: Verdict
     """``ordered``, ``broken`` or ``undecidable``."""
     reason: str
     """Why, in one sentence."""
     violations: Any
-    """The messages that a process delivered after an effect of them."""
+    """The messages that a process delivered after an effect of them; ``to_pandas()`` (in Spark
+    ``toPandas()``) makes a data frame of it."""
     missing: Any
     """The messages that a process never delivered, although it delivered an effect of them."""
     findings: Any
@@ -87,6 +97,11 @@ class Audit:
     """The same three tables, always as Arrow."""
     summary: dict[str, Any]
     """The counts, as in ``summary.json``."""
+    rows: Rows | None = None
+    """The log itself, to draw parts of it."""
+
+    def __repr__(self) -> str:
+        return f"<Audit: {self.verdict}. {self.reason}>"
 
     def explain(self, process: str, message: str) -> str:
         """Return the sentence that says why ``message`` was late at ``process``."""
@@ -96,55 +111,107 @@ class Audit:
         msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
         raise UsageError(msg)
 
+    def draw(self, message: str | None = None) -> Drawing:
+        """Draw what happened around a message, or the worst violations; notebooks show it."""
+        assert self.rows is not None
+        if message is not None:
+            return around(self.rows, self.tables, self.summary, message)
+        return worst(self.rows, self.tables, self.summary)
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Write a page, one HTML file: the verdict, diagrams and tables; return its path."""
+        from antecede.report.audit_page import ROWS_MAX, audit_page
+
+        first = {name: found.slice(0, ROWS_MAX).to_pylist() for name, found in self.tables.items()}
+        page = audit_page(self.summary, first, self.draw().illustrations, log="the log", facts={})
+        with ours("write the page", path):
+            Path(path).write_text(page, encoding="utf-8")
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        from antecede.report.audit_page import card
+
+        late = self.tables["violations"].slice(0, CARD_ROWS).to_pylist()
+        drawn = illustrate(self.rows, late[:1], self.summary) if self.rows else []
+        return card(self.summary, late, drawn)
+
 
 def audit(
-    events: DataFrame | pa.Table,
+    events: object,
     *,
+    columns: Mapping[str, str] | None = None,
     windows: int | None = None,
-    engine: str = "spark",
+    engine: str | None = None,
     explain: Sequence[str] = (),
     undecidable: str | None = None,
     assume_complete: bool = False,
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
-    ``events`` has the columns of an event log: ``process, seq, kind, message`` and, if known,
-    ``dests``, ``clock`` (a map: the event follows that many events of each process) and ``time``
-    (a hint only). ``windows`` is how many windows to cut the log into; by default a few per core. A
+    ``events`` is a frame of Spark, pandas, Polars, Arrow or DuckDB (or anything else with
+    ``__arrow_c_stream__``), rows as mappings, the path of a log in any format that ``antecede
+    audit`` reads, or a list of paths. It has the columns of an event log: ``process, seq, kind,
+    message`` and, if known, ``dests``, ``clock`` (a map: the event follows that many events of each
+    process) and ``time`` (a hint only). ``columns`` says which other names they have, such as
+    ``{"message": "order_id"}``; kinds may then be words such as ``sent`` and ``received``. Without
+    ``seq``, the events of a process are in the order of their times, or else of the rows (a Spark
+    frame needs it).
+
+    The ``engine`` is ``spark`` for a Spark frame and ``local``, this process, for the rest.
+    ``windows`` is how many windows Spark cuts the log into; by default a few per core. A
     frame that is nothing but Parquet files in the order of time, without clocks, is read by the
     tasks themselves, which is faster. The worst violations get their shortest chain, and so do
     those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
     log show nothing about order, where its reader knows that. A log that lacks sends or deliveries
     which could hide a violation is undecidable, unless you ``assume_complete``.
     """
+    given: Any = events
+    is_frame = hasattr(given, "sparkSession")
+    engine = engine or ("spark" if is_frame else "local")
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
     if windows is not None:
         require_windows(windows)
     asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
-    if isinstance(events, pa.Table):
+    if not is_frame:
         if engine == "spark":
             msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
             raise UsageError(msg)
-        return audit_table(events, **asked)
-    if not hasattr(events, "sparkSession"):
-        msg = (
-            f"events is {shown(events)}; give a Spark DataFrame or an Arrow table of events "
-            "(antecede.events.sources reads files into one)"
-        )
-        raise UsageError(msg)
-    events = plain_frame(events)
+        return audit_log(log_of(events, columns), **asked)
+    frame = plain_frame(renamed_frame(given, columns or {}))
     if engine == "local":
-        found = audit_table(events.toArrow(), **asked)
+        found = audit_table(frame.toArrow(), **asked)
     else:
         try:  # Let tasks read their own row groups where that works, else pack and shuffle.
-            found = _checked(partial(arrange, events, windows), asked)
+            found = _checked(partial(arrange, frame, windows), asked)
         except IncompleteError:
-            found = _checked(partial(arrange_shuffled, events, windows), asked)
-    spark = events.sparkSession
+            found = _checked(partial(arrange_shuffled, frame, windows), asked)
+    spark = frame.sparkSession
     violations, missing, findings = (frame_of(spark, table) for table in found.tables.values())
-    return replace(found, violations=violations, missing=missing, findings=findings)
+    return replace(
+        found,
+        violations=violations,
+        missing=missing,
+        findings=findings,
+        rows=FrameRows(frame),
+    )
+
+
+def draw(log: Log, message: str | None) -> Drawing:
+    """Draw a log around a message, or its beginning, its clocks or its times."""
+    drawn = draw_unaudited(log, message)
+    if drawn is None:
+        drawn = audit_log(log, explain=[message or ""], assume_complete=True).draw(message)
+    return drawn
+
+
+def audit_log(log: Log, **asked: Unpack[Asked]) -> Audit:
+    """Check a log that was read, in this process."""
+    asked["undecidable"] = asked.get("undecidable") or why_unauditable(log)
+    found = audit_table(log.events, **asked)
+    found.summary["rejected"] = log.bad
+    return found
 
 
 def require_windows(windows: int) -> None:
@@ -174,7 +241,7 @@ def audit_table(
         return LocalWindows(events, names, lookup, rejected=found.bad, ahead=ahead)
 
     asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
-    return _checked(arranged, asked)
+    return replace(_checked(arranged, asked), rows=TableRows(log))
 
 
 def _checked(arranged: Callable[[int], Arrangement], asked: Asked) -> Audit:

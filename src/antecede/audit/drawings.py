@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.audit.api import audit_table
 from antecede.audit.neighbourhood import Rows, TableRows, neighbourhoods
 from antecede.audit.sentences import sentence
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log
 from antecede.events.tables import CLOCK, SEND
-from antecede.report.audit_page import Illustration
+from antecede.report.audit_page import Illustration, drawn_in
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node
 
@@ -47,8 +47,10 @@ def timeline(events: pa.Table, around: str | None = None) -> tuple[str, Diagram]
     return text, replace(drawn, times=times)
 
 
-#: How many events are drawn if no message is named.
-SHOWN = 120
+#: How many events are drawn if no message is named, and how many violations.
+SHOWN, DRAWN = 120, 12
+
+Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
@@ -59,46 +61,53 @@ class Drawing:
     illustrations: list[Illustration]
     late_at: list[str] = field(default_factory=list)
 
+    def _repr_html_(self) -> str:
+        return drawn_in(self.text, self.illustrations)
 
-def draw(log: Log, around: str | None) -> Drawing:
-    """Draw a log around the message ``around``, or its beginning."""
+
+def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
+    """Draw a log's beginning, clocks or times; None if an audit has to tell what to draw."""
     if log.undecidable is not None and CLOCK in log.events.column_names:
-        return _by_clocks(log.events, around)
+        return _by_clocks(log.events, message)
     if not format_named(log.form).has_deliveries:
-        text, diagram = timeline(log.events, around)
+        text, diagram = timeline(log.events, message)
         return Drawing(text, [Illustration(diagram.title, text, diagram)])
-    if around is None:
-        return _beginning(log.events)
-    return _around(log.events, around)
+    return _beginning(TableRows(log.events)) if message is None else None
 
 
 def illustrate(
-    rows: Rows, violations: Sequence[Mapping[str, Any]], *, beyond_messages: bool = False
+    rows: Rows,
+    violations: Sequence[Mapping[str, Any]],
+    summary: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Illustration]:
     """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
     found = []
     for near in neighbourhoods(rows, violations):
         title = f"{near.row['message']} came late to {near.row['process']}"
         diagram = diagram_of(title, near.events, near.row, near.places)
-        text = sentence(near.row, beyond_messages=beyond_messages)
+        text = sentence(near.row, beyond_messages=summary.get("beyond_messages", False))
         found.append(Illustration(title, text, diagram))
     return found
 
 
-def _around(events: pa.Table, message: str) -> Drawing:
-    rows = TableRows(events)
+def worst(rows: Rows, tables: Tables, summary: Mapping[str, Any]) -> Drawing:
+    """Draw the worst violations, or the beginning of a log that has none."""
+    late = tables["violations"].slice(0, DRAWN).to_pylist()
+    if not late:
+        return _beginning(rows)
+    return Drawing(summary["reason"], illustrate(rows, late, summary))
+
+
+def around(rows: Rows, tables: Tables, summary: Mapping[str, Any], message: str) -> Drawing:
+    """Draw a log around a message, by what its audit found."""
     if not rows.of_messages([message]):
-        names = events.column("message").drop_null()
-        example = names[0].as_py() if len(names) else ""
-        msg = f"the log has no message {message!r}; its messages have ids such as {example!r}"
-        raise UsageError(msg)
-    found = audit_table(events, explain=[message], assume_complete=True)
-    tables = {name: table.to_pylist() for name, table in found.tables.items()}
-    late = [row for row in tables["violations"] if row["message"] == message]
-    early = [row for row in tables["violations"] if row["overtaker"] == message]
-    beyond = found.summary["beyond_messages"]
-    drawn = illustrate(rows, late or early[:3], beyond_messages=beyond)
-    sentences = [one.sentence for one in drawn] + _other_trouble(tables, message)
+        msg = f"the log has no message {message!r}; its messages have ids such as "
+        raise UsageError(msg + repr(rows.some_message()))
+    found = {name: table.to_pylist() for name, table in tables.items()}
+    late = [row for row in found["violations"] if row["message"] == message]
+    early = [row for row in found["violations"] if row["overtaker"] == message]
+    drawn = illustrate(rows, late or early[:3], summary)
+    sentences = [one.sentence for one in drawn] + _other_trouble(found, message)
     text = " ".join(sentences) or f"{message} overtook nothing and was not overtaken."
     if not drawn:
         near = neighbourhoods(rows, [{"message": message}])[0]
@@ -123,9 +132,10 @@ def _other_trouble(tables: Mapping[str, Sequence[Mapping[str, Any]]], message: s
     return missing + findings
 
 
-def _beginning(events: pa.Table) -> Drawing:
-    first = sorted(TableRows(events).beginning(SHOWN), key=lambda e: (e.process, e.seq))
-    text = f"The first {len(first):,} of {len(events):,} events, causes before effects."
+def _beginning(rows: Rows) -> Drawing:
+    first = sorted(rows.beginning(SHOWN), key=lambda e: (e.process, e.seq))
+    some = "All" if len(first) == len(rows) else f"The first {len(first):,} of"
+    text = f"{some} {len(rows):,} events, in causal order."
     return Drawing(text, [Illustration("beginning", text, diagram_of("beginning", first))])
 
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from antecede.audit.api import Audit, audit, audit_table
-from antecede.audit.drawings import illustrate
+from antecede.audit.api import Audit, audit, audit_log
+from antecede.audit.drawings import DRAWN, illustrate
 from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
 from antecede.audit.tables import percentiles
 from antecede.errors import UsageError
@@ -110,8 +110,8 @@ def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dic
     return {"ignored": ignored, "counted": count, "allowed": allowed}
 
 
-#: How many violations the page draws, and how many invalid rows the summary quotes.
-DRAWN, REJECTED_QUOTED = 12, 3
+#: How many invalid rows the summary quotes.
+REJECTED_QUOTED = 3
 #: Verdicts, the worst first: one broken execution is bad news whatever the others tell.
 WORST_FIRST = ("broken", "undecidable", "ordered")
 _SUMMED = (
@@ -137,9 +137,7 @@ def audit_here(
     """Audit a log in this process: each of its executions, by label, or the one named."""
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        why = why_unauditable(log)
-        audited = audit_table(log.events, undecidable=why, assume_complete=assume_complete)
-        audited.summary["rejected"] = log.bad
+        audited = audit_log(log, assume_complete=assume_complete)
         name = titled(sources, label)
         rows = TableRows(log.events)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected, rows)
@@ -228,7 +226,7 @@ def _write(
     csv.write_csv(late, folder.stage / place / "violations.csv")
     first = {name: table.slice(0, ROWS_MAX).to_pylist() for name, table in tables.items()}
     worst = first["violations"][:DRAWN]
-    drawn = illustrate(audited.rows, worst, beyond_messages=result["beyond_messages"])
+    drawn = illustrate(audited.rows, worst, result)
     facts = {**folder.summary({})["provenance"], **folder.options, "started": folder.started}
     page = audit_page(result, first, drawn, log=audited.name, facts=facts)
     folder.write_text(f"{place}/index.html", page)

@@ -42,6 +42,15 @@ Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
 class Rows(Protocol):
     """A log that can be asked for some of its events."""
 
+    def __len__(self) -> int:
+        """Return how many events it has."""
+
+    def some_message(self) -> str:
+        """Return the id of some message, as an example."""
+
+    def beginning(self, count: int) -> list[Event]:
+        """Return ``count`` events: the first of each process in turn, causes before effects."""
+
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
 
@@ -105,6 +114,14 @@ class TableRows:
     def __init__(self, table: pa.Table) -> None:
         self._table = table.select([name for name in _COLUMNS if name in table.column_names])
 
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def some_message(self) -> str:
+        """Return the id of some message, as an example."""
+        names = self._table.column("message").drop_null()
+        return str(names[0]) if len(names) else ""
+
     def beginning(self, count: int) -> list[Event]:
         """Return ``count`` events: the first of each process in turn, causes before effects."""
         table = self._table.sort_by([("process", "ascending"), ("seq", "ascending")])
@@ -150,6 +167,23 @@ class FrameRows:
 
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame.select(*[name for name in _COLUMNS if name in frame.columns])
+
+    def __len__(self) -> int:
+        return self._frame.count()
+
+    def some_message(self) -> str:
+        """Return the id of some message, as an example."""
+        row = self._frame.select("message").dropna().first()
+        return str(row["message"]) if row else ""
+
+    def beginning(self, count: int) -> list[Event]:
+        """Return ``count`` events: the first of each process in turn, causes before effects."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        place = F.row_number().over(Window.partitionBy("process").orderBy("seq"))
+        first = self._frame.withColumn("place", place).filter(F.col("place") <= count)
+        return TableRows(first.drop("place").toArrow()).beginning(count)
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""

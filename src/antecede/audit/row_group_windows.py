@@ -74,7 +74,7 @@ def _is_plain(schema: pa.Schema) -> bool:
     """Return whether a file has times and no clocks, and plain strings as names."""
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
         return False
-    if CLOCK in schema.names:
+    if CLOCK in schema.names or not pa.types.is_integer(schema.field("seq").type):
         return False
     kinds = [schema.field(name).type for name in ("process", "kind", "message")]
     if "dests" in schema.names:

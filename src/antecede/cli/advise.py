@@ -17,6 +17,7 @@ from antecede.cli.options import (
     Delimiter,
     DeliverPattern,
     Execution,
+    Field,
     Form,
     Local,
     Logs,
@@ -48,6 +49,7 @@ def advise(
     delimiter: Delimiter = None,
     execution: Execution = None,
     alias: Alias = None,
+    field: Field = None,
     strict: Strict = False,
     protocol: Annotated[
         list[str] | None, typer.Option(help="Only this protocol. May be repeated.")
@@ -82,7 +84,9 @@ def advise(
     check_seed(seed)
     if local:
         require_no_spark(ctx)
-    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
+    sources = sources_of(
+        logs, form, (pattern, send, deliver, delimiter), alias, field, strict=strict
+    )
     options = {
         **log_options(sources),
         "execution": execution,

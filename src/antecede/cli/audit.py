@@ -16,6 +16,7 @@ from antecede.cli.options import (
     Delimiter,
     DeliverPattern,
     Execution,
+    Field,
     Form,
     Local,
     Logs,
@@ -73,6 +74,7 @@ def audit(
     delimiter: Delimiter = None,
     execution: Execution = None,
     alias: Alias = None,
+    field: Field = None,
     strict: Strict = False,
     local: Local = False,
     windows: Windows = None,
@@ -99,7 +101,9 @@ def audit(
     from antecede.runs import RunFolder
     from antecede.spark.session import session
 
-    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, strict=strict)
+    sources = sources_of(
+        logs, form, (pattern, send, deliver, delimiter), alias, field, strict=strict
+    )
     ignored = compiled(ignore or [])
     if windows is not None:
         require_windows(windows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,14 @@ Alias = Annotated[
     list[str] | None,
     typer.Option(help="NAME=PROCESS: another name of a process. May be repeated."),
 ]
+Field = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="PART=PATH: where records (JSON, CSV, Parquet) have a part of an event, such as "
+        "message=labels.order_id. Parts: process, seq, kind, message, dests, time, to, from, "
+        "event. May be repeated."
+    ),
+]
 Strict = Annotated[
     bool, typer.Option(help="Refuse a log that has rows which are not valid events.")
 ]
@@ -108,15 +117,18 @@ def sources_of(
     form: str | None,
     patterns: tuple[str | None, str | None, str | None, str | None],
     alias: list[str] | None,
+    field: list[str] | None = None,
     *,
     strict: bool = False,
 ) -> list[Source]:
     """Return the files to read; ``patterns`` are those of events, sends, deliveries, delimiters."""
+    from antecede.events.fields import fields_of
     from antecede.events.log import Source
     from antecede.events.sources import aliases_of, require_file, sources_in
 
     pattern, send, deliver, delimiter = patterns
     like = Source(Path(), form, pattern, send, deliver, strict, delimiter, aliases_of(alias or []))
+    like = replace(like, fields=fields_of(field or []))
     sources = sources_in(logs, like)
     for source in sources:
         require_file(source)
@@ -137,6 +149,7 @@ def log_options(sources: list[Source]) -> dict[str, Any]:
         "deliver": first.deliver,
         "delimiter": first.delimiter,
         "alias": dict(first.aliases),
+        "field": dict(first.fields),
         "strict": first.strict,
     }
 

@@ -13,6 +13,7 @@ from antecede.cli.options import (
     Delimiter,
     DeliverPattern,
     Execution,
+    Field,
     Form,
     Logs,
     Out,
@@ -36,6 +37,7 @@ def report(
     delimiter: Delimiter = None,
     execution: Execution = None,
     alias: Alias = None,
+    field: Field = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,12 +48,12 @@ def report(
 
     Example: `antecede report examples/shop.jsonl --around order-17/paid`
     """
-    from antecede.audit.drawings import draw
+    from antecede.audit.api import draw
     from antecede.events.sources import read, titled
     from antecede.report.audit_page import report_page
     from antecede.runs import RunFolder
 
-    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias)
+    sources = sources_of(logs, form, (pattern, send, deliver, delimiter), alias, field)
     found, name = read(sources, execution), titled(sources, execution)
     options = {**log_options(sources), "execution": execution, "around": around}
     with RunFolder.open(out, "report", options=options) as folder:

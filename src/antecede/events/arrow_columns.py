@@ -8,6 +8,7 @@ behind it needs to know. A value without a plain form becomes null. ``is_event``
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from antecede.arrays import Column, Flags, Ints
 from antecede.errors import LogError, UsageError
 from antecede.events.arrow_schemas import CLOCKS, EVENT_TYPES
-from antecede.events.rule import require_columns
+from antecede.events.rule import dests_of, require_columns, seconds_of
 from antecede.events.tables import (
     CLOCK,
     EVENT_COLUMNS,
@@ -40,8 +41,8 @@ _EXPECTED = {
     NAME: "strings",
     WHOLE: "integers",
     KIND: f"the strings {', '.join(EVENT_KINDS[:-1])} and {EVENT_KINDS[-1]}",
-    NAMES: "lists of strings",
-    SECONDS: "numbers of seconds",
+    NAMES: "lists of strings, or strings joined by ;",
+    SECONDS: "numbers of seconds, or timestamps",
     CLOCK: "maps from processes to counts of their events",
 }
 _WIDE = pa.decimal256(76, 0)
@@ -71,16 +72,17 @@ def _can_hold(holds: str, kind: Column) -> bool:
     if holds == NAMES:
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not any(test(kind) for test in lists):
-            return False
+            return _is_text(kind) or (pa.types.is_dictionary(kind) and _is_text(kind.value_type))
         return _can_hold(NAME, kind.value_type) or bool(pa.types.is_null(kind.value_type))
     if pa.types.is_dictionary(kind):
         return holds in {NAME, KIND} and _can_hold(holds, kind.value_type)
     # Spark sees unsigned longs as decimals.
     is_whole: bool = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
-    if holds == WHOLE:
-        return is_whole
-    if holds == SECONDS:
+    if holds == WHOLE:  # A column with gaps has floating point numbers in pandas.
         return is_whole or bool(pa.types.is_floating(kind))
+    if holds == SECONDS:
+        is_date: bool = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        return is_whole or is_date or bool(pa.types.is_floating(kind)) or _is_text(kind)
     return _is_text(kind) or (holds == NAME and is_whole)
 
 
@@ -150,21 +152,53 @@ def _longs(column: Column) -> Column:
             pc.greater_equal(wide, pa.scalar(-(2**63), _WIDE)),
         )
         column = pc.if_else(fits, wide, pa.scalar(None, _WIDE))
+    elif pa.types.is_floating(column.type):
+        near = pc.less(pc.abs(column), pa.scalar(2.0**63, column.type))
+        fits = pc.and_(near, pc.equal(pc.floor(column), column))
+        column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.int64())
 
 
 def _seconds(column: Column) -> Column:
-    """Return times as numbers; those that are not finite become null."""
+    """Return times as numbers; those that are not finite, or no dates, become null."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        parts = pa.timestamp("us" if pa.types.is_date(kind) else kind.unit)
+        per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[parts.unit]
+        whole = column.cast(parts, safe=False).cast(pa.int64())
+        return pc.divide(whole.cast(pa.float64(), safe=False), float(per_second))
+    if _is_text(kind):
+        texts = _strings(column).to_pylist()
+        return pa.chunked_array([pa.array(map(_seconds_of_text, texts), pa.float64())])
     times = column.cast(pa.float64(), safe=False)
     if pc.all(pc.is_finite(times)).as_py() is not False:
         return times
     return pc.if_else(pc.is_finite(times), times, pa.scalar(None, pa.float64()))
 
 
+def _seconds_of_text(text: str | None) -> float | None:
+    found = None if text is None else seconds_of(text)
+    return found if isinstance(found, float) and math.isfinite(found) else None
+
+
+def seconds_in(column: Column) -> Column:
+    """Return a column of times of any type as seconds; refuse what cannot be times."""
+    if pa.types.is_null(column.type):
+        return column.cast(pa.float64())
+    require_types(pa.schema([("time", column.type)]))
+    return _seconds(column)
+
+
 def _lists(column: Column) -> Column:
-    """Return lists of names as lists of strings."""
+    """Return lists of names, or names joined by separators, as lists of strings."""
     kind = column.type
     plain = EVENT_TYPES[NAMES]
+    if pa.types.is_dictionary(kind) or _is_text(kind):
+        names = [
+            None if text is None else dests_of(text) or None
+            for text in _strings(column).to_pylist()
+        ]
+        return pa.chunked_array([pa.array(names, plain)])
     if pa.types.is_null(kind) or (kind == plain and _is_utf8(column)):
         return column.cast(plain)
     parts = []

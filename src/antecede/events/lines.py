@@ -12,7 +12,7 @@ from typing import Self
 
 from antecede.errors import LogError, UsageError
 from antecede.events.rule import Event, Rejected, Row, is_text, require_columns, safe, values
-from antecede.events.tables import DESTS_SEPARATOR, EVENT_COLUMNS, EVENT_KINDS
+from antecede.events.tables import EVENT_COLUMNS, EVENT_KINDS
 
 #: A line's number, its text, and its row or the reason why it has none.
 Line = tuple[int, str, Mapping[str, object] | str]
@@ -183,7 +183,4 @@ def _typed(fields: Mapping[str, str]) -> dict[str, object]:
         if text and "_" not in text:  # Python alone reads 1_000 as a number.
             with contextlib.suppress(ValueError):
                 row[name] = number(text)
-    if fields.get("dests"):
-        parts = (dest.strip() for dest in fields["dests"].split(DESTS_SEPARATOR))
-        row["dests"] = tuple(filter(None, parts))
     return row

@@ -15,7 +15,8 @@ import pyarrow as pa
 from antecede.errors import LogError
 from antecede.events import arrow_schemas
 from antecede.events.arrow_columns import is_event, plain_table
-from antecede.events.rule import Event, Rejected, Row, parse, safe
+from antecede.events.rule import Event, Rejected, Row, is_text, parse, safe, values
+from antecede.events.tables import CLOCK
 from antecede.memory import require_memory
 
 #: How many invalid rows of a log are kept, and how many characters of each.
@@ -44,6 +45,8 @@ class Source:
     """What separates several executions in one file."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names of processes, with the names to use."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Where a record or a table has the parts of an event, if not under their own names."""
     data: bytes | None = field(default=None, repr=False)
     """The content, if it does not come from a file."""
 
@@ -191,6 +194,39 @@ def table_of_rows(rows: Sequence[Row]) -> pa.Table:
     return pa.table(arrays, schema=arrow_schemas.EVENTS)
 
 
+def table_of_records(
+    records: Iterable[tuple[int, str, Mapping[str, object] | str]], rejected: list[Rejected]
+) -> pa.Table:
+    """Return records, or why there are none, with their lines and texts, as a table of events.
+
+    It has a column ``clock`` if a record has one: an object from processes to counts.
+    """
+    rows, clocks = [], []
+    for line, text, record in records:
+        event = record if isinstance(record, str) else values(record)
+        clock = None if isinstance(record, str) else record.get(CLOCK)
+        if isinstance(event, tuple) and not _is_clock(clock):
+            event = "clock is not an object of counts"
+        if isinstance(event, str):
+            rejected.append(Rejected(line, safe(text)[:QUOTED_CHARS], event))
+        else:
+            rows.append(event)
+            clocks.append(list(clock.items()) if isinstance(clock, Mapping) else None)
+    table = table_of_rows(rows)
+    if all(clock is None for clock in clocks):
+        return table
+    return table.append_column(CLOCK, pa.array(clocks, arrow_schemas.CLOCKS))
+
+
+def _is_clock(value: object) -> bool:
+    """Return whether a value is a clock, or null."""
+    if not isinstance(value, Mapping):
+        return value is None
+    end = 2**63
+    counts = all(type(count) is int and -end <= count < end for count in value.values())
+    return counts and is_text(*value)
+
+
 def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:
     """Return the first rows that are not valid events as a table."""
     rows = rows[:QUOTED]
@@ -241,21 +277,21 @@ def _as_bytes(kind: pa.DataType) -> pa.DataType:
 
 def _rejected(line: int | None, row: dict[str, object]) -> Rejected:
     """Return an invalid row of a table, with the reason that ``parse`` gives."""
-    values = {
+    found = {
         name: int(value) if isinstance(value, Decimal) else value
         for name, value in row.items()
         if value is not None
     }
-    quoted = str(values)[:QUOTED_CHARS]
-    for name, value in values.items():
+    quoted = str(found)[:QUOTED_CHARS]
+    for name, value in found.items():
         try:
             if isinstance(value, bytes):
-                values[name] = value.decode()
+                found[name] = value.decode()
             elif isinstance(value, list):
-                values[name] = [v.decode() if isinstance(v, bytes) else v for v in value]
+                found[name] = [v.decode() if isinstance(v, bytes) else v for v in value]
         except UnicodeDecodeError:
             return Rejected(line, quoted, f"{name} is not UTF-8")
-    reason = parse(values)
+    reason = parse(found)
     return Rejected(line, quoted, reason if isinstance(reason, str) else "a name is not UTF-8")
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
 
 from antecede.errors import UsageError
 from antecede.events.log import QUOTED_CHARS
@@ -16,15 +14,6 @@ from antecede.events.tables import SEND
 
 #: The label of what comes before the first delimiter, if there are several executions.
 BEFORE = "(start)"
-#: Forms of dates beside ISO 8601.
-_DATES = (
-    "%m/%d/%Y %H:%M:%S.%f",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M:%S.%f",
-    "%d/%b/%Y:%H:%M:%S %z",
-)
-#: A number of seconds since 1970 from which on it must be milli-, micro- or nanoseconds.
-_SECONDS_END = 1e11
 
 
 def compile_pattern(pattern: str, option: str, groups: Iterable[str] = ()) -> re.Pattern[str]:
@@ -112,40 +101,3 @@ class Pairing:
         self._seen[kind, name] += 1
         count = self._seen[kind, name]
         return name if count == 1 else f"{name} #{count}"
-
-
-def seconds(text: str | None) -> float | None:
-    """Return a date, a time of day or a number of seconds or their parts as seconds, if it is one.
-
-    A number that is too large for seconds counts milli-, micro- or nanoseconds.
-    """
-    if text is None:
-        return None
-    text = text.strip()
-    try:
-        number = float("" if "_" in text else text)
-    except ValueError:
-        return _seconds_of_date(text)
-    while abs(number) >= _SECONDS_END and abs(number) < _SECONDS_END * 1e9:
-        number /= 1000
-    return number if abs(number) < _SECONDS_END else None
-
-
-def _seconds_of_date(text: str) -> float | None:
-    with suppress(ValueError):
-        day = datetime.combine(datetime(1970, 1, 1, tzinfo=UTC), time.fromisoformat(text))
-        return day.replace(tzinfo=UTC).timestamp()
-    for form in (None, *_DATES):
-        try:
-            date = (
-                datetime.fromisoformat(text.replace(",", "."))
-                if form is None
-                else datetime.strptime(text, form)  # noqa: DTZ007  (a zone is added below)
-            )
-        except ValueError:
-            continue
-        try:
-            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-        except (OverflowError, ValueError):
-            return None
-    return None

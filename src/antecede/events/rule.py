@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from antecede.errors import LogError, shown
 from antecede.events.tables import (
+    DESTS_SEPARATOR,
     EVENT_COLUMNS,
     EVENT_COLUMNS_NEEDED,
     EVENT_KINDS,
@@ -18,6 +21,7 @@ from antecede.events.tables import (
     SECONDS,
     WHOLE,
 )
+from antecede.events.times import seconds_of_date
 
 _WHOLE_END = 2**63
 _STRINGS = {str}
@@ -121,8 +125,12 @@ def _any_values(row: Mapping[str, object]) -> Row | str:
     read = {name: row.get(name) for name in EVENT_COLUMNS}
     for name in ("process", "message"):
         read[name] = _text_of_number(read[name])
-    if isinstance(dests := read["dests"], list | tuple):
-        read["dests"] = dests = tuple(map(_text_of_number, dests))
+    dests = read["dests"]
+    if isinstance(dests, str):
+        dests = dests_of(dests) or None
+    elif isinstance(dests, list | tuple):
+        dests = tuple(map(_text_of_number, dests))
+    read["dests"], read["time"] = dests, seconds_of(read["time"])
     if _seconds_fault(read["time"]) == _INFINITE:
         read["time"] = None
     if reason := fault(read):
@@ -141,6 +149,23 @@ def _any_values(row: Mapping[str, object]) -> Row | str:
 
 def _text_of_number(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def dests_of(text: str) -> tuple[str, ...]:
+    """Return destinations that are written as one text."""
+    return tuple(filter(None, map(str.strip, text.split(DESTS_SEPARATOR))))
+
+
+def seconds_of(value: object) -> object:
+    """Return a date, or a number as text, in seconds (None if it is neither); the rest as it is."""
+    if isinstance(value, datetime):
+        return seconds_of_date(value)
+    if not isinstance(value, str):
+        return value
+    with suppress(ValueError):
+        if "_" not in value:  # Python alone reads 1_000 as a number.
+            return float(value)
+    return seconds_of_date(value)
 
 
 def fault(row: Mapping[str, object]) -> str:
@@ -186,7 +211,7 @@ def _names_fault(value: object) -> str:
 
 def _seconds_fault(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return "is not a number"
+        return "is not a number or a date"
     return "" if abs(value) <= sys.float_info.max else _INFINITE
 
 

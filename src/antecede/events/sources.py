@@ -170,15 +170,15 @@ def form_of(source: Source) -> str:
         return format_named(source.form).name
     if source.path.is_dir():
         return next(name for name in FORMATS if format_named(name).reads_folders)
-    if source.pattern is not None:
-        groups = compile_pattern(source.pattern, "--pattern").groupindex
-        return "shiviz" if "clock" in groups else "text"
+    if source.pattern is not None or source.fields:
+        return _form_by_options(source)
     by_name = _form_by_name(source)
     form = _form_by_content(source, by_name)
     if form is not None:
         return form
     if source.send is not None or source.deliver is not None:
         return "text"
+    _refuse_foreign(source)
     if by_name is None:
         _require_readable(source)
         msg = (
@@ -187,6 +187,36 @@ def form_of(source: Source) -> str:
         )
         raise UsageError(msg)
     return by_name
+
+
+def _form_by_options(source: Source) -> str:
+    """Return the format that --pattern or --field is for."""
+    if source.pattern is not None:
+        groups = compile_pattern(source.pattern, "--pattern").groupindex
+        return "shiviz" if "clock" in groups else "text"
+    return "parquet" if fitness(source, ["parquet"]).get("parquet") else "records"
+
+
+#: Words of formats that lack what an audit needs, and what they lack.
+_FOREIGN = {
+    ("Segments", "Document"): "X-Ray's segments do not say which message one service got from "
+    "another; collect the spans by OpenTelemetry, and give its OTLP",
+    ("annotations", "endpoint", "traceId"): "Zipkin's version 1 is not read; ask the server for "
+    "version 2: /api/v2/traces",
+    ("specversion", "source", "type"): "CloudEvents say who made an event, but not which process "
+    "delivered it when; log sends and deliveries, and name their fields: --field kind=PATH",
+    ("op", "ts_ms", "source"): "Debezium's change events say what a database wrote, but not which "
+    "process got it when; log sends and deliveries, and name their fields: --field kind=PATH",
+}
+
+
+def _refuse_foreign(source: Source) -> None:
+    """Refuse a format that is known for not telling what an audit needs."""
+    head = _head(source) or ""
+    for words, reason in _FOREIGN.items():
+        if all(f'"{word}"' in head for word in words):
+            msg = f"cannot read {str(source.path)!r}: {reason}"
+            raise LogError(msg, path=source.path, reason=reason)
 
 
 def _require_readable(source: Source) -> None:
@@ -249,21 +279,20 @@ def looks_like(sources: Sequence[Source], form: str) -> str:
     best = max(fits, key=lambda name: fits[name], default="")
     if best and fits[best] >= LIKELY:
         return f"; it looks like {best}: give --format {best}"
-    head = _head(sources[0]) or ""
-    if head.lstrip().startswith(("[", "{")) and '"process"' in head and '"kind"' in head:
-        return "; it looks like an event log; write each event on a line of its own (jq -c '.[]')"
+    if (_head(sources[0]) or "").lstrip().startswith(("[", "{")):
+        return "; if its records are events, say where their parts are: --field message=PATH"
     return "; if it is another text format, describe its events with --pattern"
 
 
 def require_options(source: Source, forms: Sequence[str]) -> None:
     """Refuse options for reading that none of the formats uses."""
     used = {option for form in forms for option in format_named(form).options}
-    for option in ("pattern", "send", "deliver", "delimiter"):
-        if getattr(source, option) is not None and option not in used:
+    for option in ("pattern", "send", "deliver", "delimiter", "fields"):
+        if getattr(source, option) and option not in used:
             users = [name for name in FORMATS if option in format_named(name).options]
             msg = (
-                f"--{option} has no effect on the format {' and '.join(forms)}; leave it out, or "
-                f"give --format {' or '.join(users)}"
+                f"--{option.removesuffix('s')} has no effect on the format "
+                f"{' and '.join(forms)}; leave it out, or give --format {' or '.join(users)}"
             )
             raise UsageError(msg)
 
@@ -436,4 +465,4 @@ def _first(rejected: pa.Table) -> Rejected:
 
 def why_unauditable(log: Log) -> str | None:
     """Return why a log, though read, says nothing about the order of deliveries."""
-    return format_named(log.form).unauditable or log.undecidable
+    return (format_named(log.form).unauditable if log.form else None) or log.undecidable

@@ -8,9 +8,11 @@ What an event is
 ``EVENT_SCHEMA`` states it; a row is an event if every column fits its line:
 
 - A *name* is a non-empty string. A whole number is read as its text.
-- A *whole* is an integer of 64 bits, a *kind* one of ``EVENT_KINDS``.
-- *Names* is a list of names, possibly empty.
-- *Seconds* is a number. One that is not finite is read as null, for time is only a hint.
+- A *whole* is an integer of 64 bits (in a column of floating point numbers, one without a
+  fraction), a *kind* one of ``EVENT_KINDS``.
+- *Names* is a list of names, possibly empty, or a text of names between semicolons.
+- *Seconds* is a number, a timestamp or a date as text. Any other text and a number that is not
+  finite are read as null, for time is only a hint.
 - A value may be null (or an empty name) unless the event's kind needs it.
 
 Three readers follow these lines, each in one place: ``events.rule`` for plain Python,

@@ -231,15 +231,18 @@ class Machine:
         left[done] = False
         fresh = done[done >= first] - first
         if self.numbered:
-            self._note_runs(rows.part(fresh), now)
+            self._note_runs(rows.dest[fresh], rows.channel[fresh], rows.seq[fresh], now)
         out = Ready(chunks[done], whole.row[done], positions, held[done])
         return out, np.flatnonzero(left[first:])
 
     def _woken(self, keys: Ints) -> list[Message]:
         """Return the held messages that lack nothing but these keys and each other, in order.
 
-        What waits for something else as well is not looked at again and again.
+        What waits for something else as well is not looked at again and again; but if no more are
+        held than have come, finding these would take longer than looking at all.
         """
+        if len(self.held) <= keys.size:
+            return list(self.held.values())
         waiting, lacking, found = self.waiting, dict[int, int](), list[Message]()
         queue = list(waiting.keys() & keys.tolist())
         while queue:
@@ -276,14 +279,13 @@ class Machine:
 
     def _forget_held(self, message: Message) -> None:
         del self.held[message.key]
+        waiting, key = self.waiting, message.key
         for cause in message.lacking:
-            self._stop_waiting(message, cause)
-
-    def _stop_waiting(self, message: Message, cause: int) -> None:
-        waiters = self.waiting[cause]
-        del waiters[message.key]
-        if not waiters:
-            del self.waiting[cause]
+            waiters = waiting[cause]
+            if len(waiters) > 1:
+                del waiters[key]
+            else:
+                del waiting[cause]
 
     def _new_rows(self, rows: Rows) -> Flags:
         """Return which rows that are not remembered are new, by id and by sequence number."""
@@ -310,13 +312,13 @@ class Machine:
                 good[order[at:stop]] = False
         return good
 
-    def _note_runs(self, rows: Rows, now: int) -> None:
-        order = by_channel(rows.channel, rows.seq)
-        seen, noted, dests = self.seen, self.changes.runs, rows.dest[order]
-        for at, _, channel, low, high in stretches(rows.channel[order], rows.seq[order]):
+    def _note_runs(self, dests: Ints, channels: Ints, seqs: Ints, now: int) -> None:
+        order = by_channel(channels, seqs)
+        seen, noted = self.seen, self.changes.runs
+        for at, _, channel, low, high in stretches(channels[order], seqs[order]):
             runs = seen.get(channel)
             if runs is None:
-                runs = seen[channel] = Runs(int(dests[at]))
+                runs = seen[channel] = Runs(int(dests[order[at]]))
             runs.add_run(low, high, now)
             noted.append((channel, low, high, runs.dest))
 
@@ -554,10 +556,9 @@ class Machine:
             if self.held.get(each.key) is not each:
                 continue
             missing = sorted(each.lacking)
-            for cause in missing:
-                self._stop_waiting(each, cause)
-                self.overdue[cause] = now
-                self.changes.overdue.append(cause)
+            self._let_go(each)
+            self.overdue.update(dict.fromkeys(missing, now))
+            self.changes.overdue += missing
             out.append(self._delivered(each, now, released=bool(missing)))
             self._settle(each.key, None)
             self._drain(out, None, now)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from antecede.report.bars import bars
-from antecede.report.numbers import counted, seconds_in_words
+from antecede.report.numbers import counted, figure, seconds_in_words
 from antecede.report.page import Page, Raw, Section, Table, render
 from antecede.report.spacetime import Diagram, behaviour, draw
 
@@ -64,7 +64,9 @@ def audit_page(
     if summary["violations"]:
         sections.append(_violations(summary, tables["violations"]))
     sections += [
-        _rest(name, title, tables[name], summary) for name, title in _REST.items() if tables[name]
+        _rest(name, title, tables[name], summary)
+        for name, title in _REST.items()
+        if tables.get(name)
     ]
     return render(Page(f"Causal audit of {log}", lead(summary), sections, facts))
 
@@ -105,6 +107,39 @@ def _overview(summary: Mapping[str, Any]) -> Section:
                 "cause at the process that delivered both."
             )
     return Section("summary", "Summary", [Table(("what", "value"), rows)], note)
+
+
+def card(
+    summary: Mapping[str, Any],
+    violations: Sequence[Mapping[str, Any]],
+    drawn: Sequence[Illustration],
+) -> str:
+    """Return what a notebook shows of an audit: verdict, worst violations, diagram."""
+    late = lateness_in_words(summary)
+    head = f"<p><b>{escape(_VERDICTS[summary['verdict']])}.</b> {escape(summary['reason'])}</p>"
+    parts = [head, f"<p>{escape(late)}</p>" if late else ""]
+    if violations:
+        columns = {name: title for name, title in _COLUMNS.items() if name in violations[0]}
+        heads = "".join(f"<th>{escape(title)}</th>" for title in columns.values())
+        lines = (
+            "".join(f"<td>{escape(figure(row[name]))}</td>" for name in columns)
+            for row in violations
+        )
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        of = f"The worst {len(violations)} of {summary['violations']:,} violations"
+        table = f"<table><caption>{of}</caption><tr>{heads}</tr>{body}</table>"
+        parts.append(table)
+    return "".join(parts) + drawn_in("", drawn)
+
+
+def drawn_in(text: str, drawn: Sequence[Illustration]) -> str:
+    """Return what a notebook shows of diagrams, each with its sentence."""
+    parts = [f"<p>{escape(text)}</p>"] if text else []
+    for one in drawn:
+        if one.sentence != text:
+            parts.append(f"<p>{escape(one.sentence)}</p>")
+        parts.append(draw(one.diagram))
+    return "".join(parts) + (behaviour() if drawn else "")
 
 
 def _diagrams(

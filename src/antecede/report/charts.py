@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,6 +30,13 @@ NIGHT = {
 #: The format of ticks: 1,500 and 0.05, not 1.5e+3 and 50m.
 PLAIN = ",.9~r"
 EXACT = ",.4~r"
+#: The labels of an axis in seconds.
+TIMES = (
+    "datum.value == 0 ? '0' "
+    ": datum.value < 0.001 ? format(datum.value * 1e6, ',.3~r') + ' \u00b5s' "
+    ": datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' "
+    ": format(datum.value, ',.3~r') + ' s'"
+)
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 Spec = dict[str, Any]
@@ -58,7 +66,7 @@ def line_chart(
     scale_y = {"type": "log", "nice": False} if log_y else {"zero": True}
     axis_x = {"values": sorted({row["x"] for row in rows}), "labelOverlap": True}
     axis_x |= {"labelFlush": False, "format": PLAIN, "grid": False}
-    axis_y = {"format": PLAIN, "tickCount": 6}
+    axis_y = _axis(y, [row["mean"] for row in (*rows, *curves)], log=log_y)
     place = _number("x", title=x, scale=scale_x, axis=axis_x)
     series: Spec = {"field": "series", "type": "nominal", "title": None, "sort": list(order)}
     series["legend"] = _legend(present)
@@ -101,7 +109,7 @@ def bar_chart(rows: Rows, *, title: str, y: str, order: Sequence[str]) -> Spec:
     present = [name for name in order if any(row["series"] == name for row in rows)]
     place: Spec = {"field": "series", "type": "nominal", "title": None, "sort": present}
     place["axis"] = {"labelLimit": 150}
-    length = _number("mean", title=y, scale={"zero": True}, axis={"format": PLAIN, "tickCount": 5})
+    length = _number("mean", title=y, scale={"zero": True}, axis=_axis(y) | {"tickCount": 5})
     tips = [
         {"field": "series", "type": "nominal", "title": "series"},
         _number("mean", title=y, format=EXACT),
@@ -115,6 +123,21 @@ def bar_chart(rows: Rows, *, title: str, y: str, order: Sequence[str]) -> Spec:
         _layer(data, text, x=_number("edge"), y=place, text=_number("mean", format=",.3~r")),
     ]
     return _finish(layers, title, height=60 + 22 * len(present))
+
+
+def _axis(title: str, values: Sequence[float] = (), *, log: bool = False) -> Spec:
+    """Return the ticks of a measure: even on a scale of logarithms, times in s, ms and \u00b5s."""
+    axis: Spec = {"format": PLAIN, "tickCount": 6}
+    if title.startswith("seconds"):
+        axis["labelExpr"] = TIMES
+    positive = [value for value in values if value > 0]
+    if log and positive:
+        first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+        steps = (1, 2, 5) if last - first <= 2 else (1,)
+        axis["values"] = [
+            float(f"{step}e{power}") for power in range(first, last + 1) for step in steps
+        ]
+    return axis
 
 
 def _number(name: str, **more: object) -> Spec:

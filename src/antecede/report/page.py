@@ -136,6 +136,11 @@ class Page:
     top: Sequence[Block] = ()
     """What stands between the lead and the contents: the answer."""
 
+    @property
+    def given(self) -> dict[str, object]:
+        """The facts that say something."""
+        return {name: value for name, value in self.facts.items() if value or value == 0}
+
 
 def render(page: Page) -> str:
     """Return the page as one HTML document that needs nothing from the network."""

@@ -339,7 +339,8 @@ min-height:2.2rem;background:#f7f8fa;overflow-wrap:anywhere}
 """
 
 _SCRIPT = """
-document.querySelectorAll('figure.st').forEach(function (figure) {
+document.querySelectorAll('figure.st:not([data-live])').forEach(function (figure) {
+  figure.dataset.live = '';
   var svg = figure.querySelector('svg'), tip = figure.querySelector('.st-tip');
   var width = svg.viewBox.baseVal.width, height = svg.viewBox.baseVal.height, scale = 1;
   function zoom(factor) {
@@ -384,5 +385,6 @@ def behaviour() -> str:
         f"<style>{_STYLE}{colours}</style>"
         '<svg width="0" height="0" style="position:absolute" aria-hidden="true">'
         f"<defs>{heads}</defs></svg>"
-        f"<script>addEventListener('DOMContentLoaded',function(){{{_SCRIPT}}});</script>"
+        f"<script>(function(){{function live(){{{_SCRIPT}}}if(document.readyState==='loading')"
+        "{addEventListener('DOMContentLoaded',live)}else{live()}})()</script>"
     )

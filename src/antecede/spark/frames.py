@@ -8,7 +8,7 @@ its files, any other format is read by the driver first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import and_
@@ -19,11 +19,22 @@ import pyarrow as pa
 from antecede.errors import LogError, UsageError
 from antecede.events import log as logs
 from antecede.events.arrow_columns import require_types
+from antecede.events.fields import require_parts
 from antecede.events.formats import format_named
+from antecede.events.kinds import KIND_OF
 from antecede.events.log import Log, Source
 from antecede.events.rule import require_columns
 from antecede.events.sources import form_of, named, read, require_file, require_options
-from antecede.events.tables import EVENT_KINDS, EVENT_SCHEMA, KIND, NAME, NAMES, SECONDS, WHOLE
+from antecede.events.tables import (
+    DESTS_SEPARATOR,
+    EVENT_KINDS,
+    EVENT_SCHEMA,
+    KIND,
+    NAME,
+    NAMES,
+    SECONDS,
+    WHOLE,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -89,6 +100,23 @@ def plain_frame(frame: DataFrame) -> DataFrame:
     return frame.withColumns(changed) if changed else frame
 
 
+def renamed_frame(frame: DataFrame, fields: Mapping[str, str]) -> DataFrame:
+    """Return a frame with the parts of an event, which ``fields`` names, as columns."""
+    from pyspark.sql import functions as F
+
+    require_parts(fields)
+    for part, path in fields.items():
+        if path.partition(".")[0] not in frame.columns and path not in frame.columns:
+            has = ", ".join(frame.columns)[:200]
+            msg = f"the log has no column {path!r} for {part}; it has {has}"
+            raise LogError(msg)
+    named = {p: F.col(f"`{path}`" if path in frame.columns else path) for p, path in fields.items()}
+    if "kind" in named:
+        known = F.create_map(*(F.lit(word) for pair in KIND_OF.items() for word in pair))
+        named["kind"] = F.coalesce(known[F.lower(F.trim(named["kind"]))], named["kind"])
+    return frame.withColumns(named) if named else frame
+
+
 def plain_columns(frame: DataFrame) -> dict[str, Column | None]:
     """Return how each event column of a frame becomes plain; None if it is."""
     from pyspark.sql import functions as F
@@ -108,18 +136,33 @@ def _plain(column: Column, kind: DataType, holds: str) -> Column | None:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
+    found: Column | None = None
     if isinstance(kind, T.NullType):
-        return column.cast(_SQL_TYPES[holds])
-    if isinstance(kind, T.DecimalType) and holds in {WHOLE, SECONDS}:
-        return column.try_cast(_SQL_TYPES[holds])
-    if isinstance(kind, T.ArrayType):
+        found = column.cast(_SQL_TYPES[holds])
+    elif isinstance(kind, T.DecimalType) and holds in {WHOLE, SECONDS}:
+        found = column.try_cast(_SQL_TYPES[holds])
+    elif holds == WHOLE and isinstance(kind, T.FractionalType):
+        found = F.when(column == F.floor(column), column.try_cast("long"))
+    elif holds == SECONDS and not isinstance(kind, T.NumericType):
+        found = column.try_cast("timestamp").cast("double")
+        found = F.coalesce(column.try_cast("double"), found) if _is_text(kind) else found
+    elif holds == NAMES and _is_text(kind):
+        names = F.transform(F.split(_string(column, kind), DESTS_SEPARATOR), F.trim)
+        names = F.filter(names, lambda name: name != "")
+        found = F.when(F.size(names) > 0, names)
+    elif isinstance(kind, T.ArrayType):
         inner = kind.elementType
-        if isinstance(inner, T.StringType):
-            return None
-        return F.transform(column, lambda name: _string(name, inner))
-    if holds in {NAME, KIND} and not isinstance(kind, T.StringType):
-        return _string(column, kind)
-    return None
+        if not isinstance(inner, T.StringType):
+            found = F.transform(column, lambda name: _string(name, inner))
+    elif holds in {NAME, KIND} and not isinstance(kind, T.StringType):
+        found = _string(column, kind)
+    return found
+
+
+def _is_text(kind: DataType) -> bool:
+    from pyspark.sql import types as T
+
+    return isinstance(kind, T.StringType | T.BinaryType)
 
 
 def _string(column: Column, kind: DataType) -> Column:
@@ -139,7 +182,7 @@ def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame |
     for source in sources:
         require_file(source)
     forms = {form_of(source) for source in sources}
-    plain = all(logs.is_plain_file(s) and not s.strict and not s.aliases for s in sources)
+    plain = all(logs.is_plain_file(s) and not (s.strict or s.aliases or s.fields) for s in sources)
     if len(forms) > 1 or not plain or not format_named(min(forms)).is_spark_native:
         return None
     require_options(sources[0], list(forms))

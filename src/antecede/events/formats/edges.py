@@ -59,6 +59,8 @@ def to_events(messages: Sequence[Multicast], prefixes: Sequence[str] = ()) -> li
 def _sniff(head: str) -> float:
     """Return the share of lines that are edges; the first may name the columns."""
     lines = [line for line in first_lines(head) if not line.startswith(("#", "%"))]
+    if lines and lines[0].startswith(("{", "[")):
+        return 0.0
     bad: list[Rejected] = []
     good = sum(one.lines for one in parse_edges("\n".join(lines), bad))
     return good / max(1, good + len(bad))

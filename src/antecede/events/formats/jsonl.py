@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +19,8 @@ import pyarrow.json as pj
 
 from antecede.events import arrow_schemas
 from antecede.events.arrow_columns import is_event
-from antecede.events.lines import json_rows, rows_in
+from antecede.events.documents import documents, quoted, unwrapped
+from antecede.events.lines import json_rows
 from antecede.events.log import (
     Format,
     Log,
@@ -27,13 +30,16 @@ from antecede.events.log import (
     log_of,
     raw_lines,
     read_bytes,
-    table_of_rows,
+    table_of_records,
 )
-from antecede.events.rule import Rejected, is_text, safe, values
-from antecede.events.tables import CLOCK, EVENT_COLUMNS
+from antecede.events.rule import Rejected
+from antecede.events.tables import EVENT_COLUMNS
 
-_LONG_END = 2**63
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
+#: How records begin that are wrapped in others.
+_WRAPPED = re.compile(r'"(_source|hits|line)"\s*:|"data"\s*:\s*\{')
+#: How much of a file shows whether it has objects on lines.
+_HEAD = 1 << 16
 #: A span of a trace may have "process" as a value.
 _KEY = re.compile(r'"(process|kind)"\s*:')
 
@@ -42,35 +48,29 @@ def _read(source: Source) -> Log:
     rejected: list[Rejected] = []
     data = read_bytes(source)
     table = read_quickly(data)
-    if table is None and b'"clock"' in data:
-        table = _read_clocks(data, rejected)
+    if table is None and not _is_on_lines(data[:_HEAD].decode(errors="replace")):
+        text = data.decode("utf-8-sig", errors="surrogateescape")
+        table = table_of_records(list(_records(text, rejected)), rejected)
     elif table is None:
-        table = table_of_rows(rows_in(raw_lines(data), "jsonl", rejected))
+        table = table_of_records(json_rows(raw_lines(data)), rejected)
     return log_of(source, table, rejected)
 
 
-def _read_clocks(data: bytes, rejected: list[Rejected]) -> pa.Table:
-    """Read lines one by one, with their clocks: objects from processes to counts."""
-    rows, clocks = [], []
-    for line, text, row in json_rows(raw_lines(data)):
-        event = row if isinstance(row, str) else values(row)
-        clock = None if isinstance(row, str) else row.get(CLOCK)
-        if isinstance(event, tuple) and not _is_clock(clock):
-            event = "clock is not an object of counts"
-        if isinstance(event, str):
-            rejected.append(Rejected(line, safe(text), event))
-        else:
-            rows.append(event)
-            clocks.append(list(clock.items()) if isinstance(clock, dict) else None)
-    return table_of_rows(rows).append_column(CLOCK, pa.array(clocks, arrow_schemas.CLOCKS))
+def _is_on_lines(head: str) -> bool:
+    """Return whether a file has objects on lines of their own, and no list or export of them."""
+    first = head.lstrip().partition("\n")[0].strip()
+    return first.startswith("{") and not _WRAPPED.search(first) and first != "{"
 
 
-def _is_clock(value: object) -> bool:
-    """Return whether a value is a clock, or null."""
-    if not isinstance(value, dict):
-        return value is None
-    counts = all(type(count) is int and -_LONG_END <= count < _LONG_END for count in value.values())
-    return counts and is_text(*value)
+def _records(
+    text: str, rejected: list[Rejected]
+) -> Iterator[tuple[int, str, dict[str, Any] | str]]:
+    """Yield the records of lists, and of what Elasticsearch and Loki export."""
+    for line, document in documents(text, rejected):
+        for part in document if isinstance(document, list) else [document]:
+            for record in unwrapped(part):
+                found = record if isinstance(record, dict) else "not a JSON object"
+                yield line, quoted(record), found
 
 
 def read_quickly(data: bytes) -> pa.Table | None:
@@ -128,8 +128,10 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
 
 
 def _sniff(head: str) -> float:
-    """Return the share of lines that are objects which name a process and a kind."""
+    """Return the share of lines, or whether it is a list, of objects with a process and a kind."""
     lines = first_lines(head)
+    if not _is_on_lines(head):
+        return float({"process", "kind"} <= {*_KEY.findall(head)})
     fits = [line.startswith("{") and {"process", "kind"} <= {*_KEY.findall(line)} for line in lines]
     return sum(fits) / max(1, len(lines))
 

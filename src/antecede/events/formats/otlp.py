@@ -1,16 +1,19 @@
-"""OpenTelemetry spans in OTLP JSON, as collectors and the file exporter write them.
+"""OpenTelemetry spans in OTLP, JSON or protobuf, as collectors and exporters write them.
 
-One document, one on each line, or one after the other. Names of fields may be in camelCase or
-snake_case, and ids in hexadecimal digits or base64. `antecede.events.spans` says which spans
-are events.
+JSON is one document, one on each line, or one after the other; names of fields may be in camelCase
+or snake_case, and ids in hexadecimal digits or base64. Protobuf is one message, or several with
+their lengths before them, as the collector's file exporter writes it. `antecede.events.spans`
+says which spans are events.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from antecede.errors import LogError
 from antecede.events.spans import (
     INSTANCES,
     Draft,
@@ -24,7 +27,8 @@ from antecede.events.spans import (
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ERRORS = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
-#: Where documents have resources with their spans; the last is what Tempo answers with.
+#: Where documents have resources with their spans. Tempo's answers have batches, or a trace with
+#: resources; Jaeger's newest ones have a result with resources.
 _RESOURCES = ("resourceSpans", "batches")
 _SCOPES = ("scopeSpans", "instrumentationLibrarySpans")
 #: Where documents have what is not about spans.
@@ -41,7 +45,7 @@ def _spans(document: object) -> Iterator[tuple[object, Span | str | None]]:
         yield raw, _span(origin, raw)
 
 
-def _get(owner: object, name: str) -> Any:  # noqa: ANN401  (any JSON)
+def _get(owner: object, name: str) -> Any:
     """Return a field by its name in camelCase or in snake_case."""
     if not isinstance(owner, dict):
         return None
@@ -62,7 +66,8 @@ def _list(owner: object, *names: str) -> list[Any]:
 def _found(document: object) -> Iterator[tuple[Origin | None, object]]:
     """Yield what is in the place of spans, each with its origin (None if that is malformed)."""
     for part in document if isinstance(document, list) else [document]:
-        for resource in _list(part, *_RESOURCES) or _list(_get(part, "result"), *_RESOURCES):
+        whole = [part, _get(part, "result"), _get(part, "trace")]
+        for resource in (one for owner in whole for one in _list(owner, *_RESOURCES)):
             if not isinstance(resource, dict):
                 yield None, resource
                 continue
@@ -138,10 +143,46 @@ def _ref(owner: object, which: str) -> Ref:
     return plain_id(_get(owner, "traceId")), plain_id(_get(owner, which))
 
 
+def text_of(data: bytes) -> str | None:
+    """Return protobuf as JSON, one document a line; None if the data is not protobuf."""
+    if data.lstrip()[:1] in {b"{", b"["} or data[:1] not in {b"\n", b"\0"}:
+        return None
+    try:
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+    except ImportError as error:
+        msg = f"protobuf needs {error.name}, which is not installed: pip install 'antecede[otlp]'"
+        raise LogError(msg) from None
+    try:
+        parts = [TracesData.FromString(part) for part in _messages(data)]
+    except DecodeError:
+        msg = "it begins like OTLP in protobuf, but is damaged or cut off"
+        raise LogError(msg) from None
+    return "\n".join(json.dumps(MessageToDict(part)) for part in parts)
+
+
+def _messages(data: bytes) -> Iterator[bytes]:
+    """Yield one message, or those that follow their lengths."""
+    if data[:1] == b"\n":
+        yield data
+        return
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4])
+        if at + 4 + size > len(data):
+            msg = "its last message is cut off"
+            raise LogError(msg)
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
 def _sniff(head: str) -> float:
+    if head[:1] in {"\n", "\0"} and "\x12" in head and "service.name" in head:
+        return 1.0
     names = (*_RESOURCES, "resource_spans", *_SCOPES, "scope_spans")
     is_about_spans = any(f'"{name}"' in head for name in names) and '"spans"' in head
     return float(is_about_spans or any(f'{{"{name}"' in head for name in _OTHERS))
 
 
-FORMAT = format_of_spans("otlp", _spans, _sniff, (".json",))
+FORMAT = format_of_spans("otlp", _spans, _sniff, (".json", ".otlp", ".pb"), text_of)

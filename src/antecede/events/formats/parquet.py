@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from antecede.events.fields import renamed, with_seq
 from antecede.events.log import (
     Format,
     Log,
@@ -24,6 +25,8 @@ def _read(source: Source) -> Log:
         table = pq.ParquetFile(source.path).read()
     else:
         table = pq.ParquetFile(pa.BufferReader(read_bytes(source))).read()
+    if source.fields:
+        table = with_seq(renamed(table, source.fields))
     return sorted_out(table, source.name)
 
 
@@ -32,6 +35,7 @@ FORMAT = Format(
     (".parquet",),
     each("parquet", _read),
     lambda head: float(head.startswith("PAR1")),
+    options=frozenset({"fields"}),
     reads_folders=True,
     is_spark_native=True,
 )

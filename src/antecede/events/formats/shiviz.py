@@ -36,11 +36,11 @@ from antecede.events.patterns import (
     compile_pattern,
     delimiters_in,
     lines_outside,
-    seconds,
     split_at,
 )
 from antecede.events.rule import Event, Rejected
 from antecede.events.tables import CLOCK, DELIVER, LOCAL, SEND
+from antecede.events.times import seconds
 
 #: Layouts seen in the wild: the clock line before the text, after it, or both on one line.
 LAYOUTS = {
