@@ -131,6 +131,10 @@ def test_the_core_alone_works_and_says_what_else_to_install(empty: Environment) 
     assert len(done.stderr.splitlines()) == 1
     done = empty.run("play", "--no-open")
     assert done.returncode == 0, done.stderr
+    (empty.folder / "log.jsonl").write_text(LOG)
+    done = empty.run("audit", "log.jsonl", "--json")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["result"]["verdict"] == "broken"
 
 
 def test_with_the_logs_extra_a_local_audit_works(empty: Environment, built: Path) -> None:

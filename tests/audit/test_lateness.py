@@ -12,8 +12,8 @@ import pytest
 
 from antecede import events as eventlog
 from antecede.audit.api import audit, audit_table
-from antecede.audit.files import in_seconds
 from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.results import in_seconds
 from antecede.cli.main import app
 from antecede.events import Event
 from antecede.events.sources import table_of

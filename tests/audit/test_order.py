@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from antecede.audit.api import Audit, audit_table
+from antecede.audit.verdicts import Asked
 from antecede.audit.windows import hidden
 from antecede.events import Event
 from antecede.events.arrow_schemas import CLOCKS
@@ -21,7 +23,7 @@ from antecede.events.tables import (
     DELIVERY_WITHOUT_SEND,
     SENT_TWICE,
 )
-from tests.support.doubts import verdict
+from tests.audit.campaign import completed
 from tests.support.histories import BRIEF, CLOCKED, RELAYED, Shape, history
 from tests.support.oracles import Stamped
 
@@ -57,8 +59,15 @@ def tell(story: Mapping[str, str], **clocks: Clock) -> list[Event]:
     return log
 
 
-def audit(log: Sequence[Event], *, assume_complete: bool = False) -> Audit:
-    return audit_table(table(log), assume_complete=assume_complete)
+def audit(
+    log: Sequence[Event],
+    *,
+    assume_complete: bool = False,
+    complete: bool | None = False,
+    engine: str = "plain",
+) -> Audit:
+    asked = Asked(assume_complete=assume_complete, complete_until_end=complete)
+    return audit_table(table(log), asked, engine=engine)
 
 
 def kinds(found: Audit) -> set[str]:
@@ -127,6 +136,9 @@ def test_what_comes_through_a_relay_follows_the_relay() -> None:
 
 def test_a_flood_that_comes_back_is_not_late() -> None:
     found = audit(tell({"a": "+m>b -x -m", "b": "-m +x>a +m>a"}))
+    assert (found.verdict, kinds(found)) == ("ordered", set())
+    all_to_all = {"a": "+m>b,c -x -m", "b": "-m +x>a +m>a,c", "c": "-m +m>a,b"}
+    found = audit(tell(all_to_all))
     assert (found.verdict, kinds(found)) == ("ordered", {SENT_TWICE})
 
 
@@ -194,11 +206,9 @@ def test_a_clock_may_say_that_it_does_not_state_everything() -> None:
         {"a": "+x>d +r>b", "b": "+y>d", "d": "-x -y"},
         {"a": "+x>d +r>b", "b": ".", "d": "-x"},
         {"a": "+x>d +r>nobody", "b": "+y>d", "d": "-y -x"},
-        {"a": "+x>d,b +y>b", "b": "-x", "d": "-x"},
-        {"b": "-ghost +y>d -ghost2 +z>d", "d": "-y -z"},
         {"a": "+x>d", "b": "+y>d -ghost", "d": "-y -x"},
     ],
-    ids=["in order", "nothing sent", "not in the log", "in flight", "one source", "too late"],
+    ids=["in order", "nothing sent", "not in the log", "too late"],
 )
 def test_events_that_the_log_lacks_but_that_hide_nothing(story: dict[str, str]) -> None:
     found = audit(tell(story))
@@ -213,12 +223,77 @@ def test_events_that_the_log_lacks_but_that_hide_nothing(story: dict[str, str]) 
         {"a": "+x>d +r>b", "b": "+s>c", "c": "+y>d", "d": "-y -x"},
         {"a": "+x>d", "b": "-ghost +r>c", "c": "-r +y>d", "d": "-y -x"},
         {"a": "+m>b,c", "b": "+n>c", "c": "-n -m"},
+        {"a": "+m1>b", "b": "-m2 -m1"},
+        {"a": "+m1>b +m2>b", "b": "-m1"},
+        {"a": "+m1>b +m2>b", "b": "."},
+        {"a": "+m1 +m2", "b": "-m2"},
+        {"b": "-ghost -ghost2 +z>d", "d": "-z"},
     ],
-    ids=["no send", "two relays", "at a distance", "broadcast"],
+    ids=[
+        "no send",
+        "two relays",
+        "at a distance",
+        "broadcast",
+        "overtaken by one without a send",
+        "overtaking",
+        "both in flight",
+        "to whomever",
+        "two without sends",
+    ],
 )
 def test_events_that_the_log_lacks_and_that_can_hide_a_violation(story: dict[str, str]) -> None:
-    assert audit(tell(story)).verdict == "undecidable"
-    assert audit(tell(story), assume_complete=True).verdict == "ordered"
+    for engine in ("plain", "local"):
+        assert audit(tell(story), engine=engine).verdict == "undecidable"
+    if any(word[0] == "-" for words in story.values() for word in words.split()):
+        assert audit(tell(story), assume_complete=True).verdict == "ordered"
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+def test_clocks_may_show_that_nothing_is_hidden_and_may_not(engine: str) -> None:
+    unsent = {"a": "+m1>b", "b": "-m2 -m1"}
+    assert audit(tell(unsent, b1={}), engine=engine).verdict == "ordered"
+    assert audit(tell(unsent, b1={"a": 1}), engine=engine).verdict == "undecidable"
+    absent = {"a": "+m1>b +m2>b", "b": "-m1"}
+    assert audit(tell(absent, b1={"a": 1}), engine=engine).verdict == "ordered"
+    assert audit(tell(absent, b1={"a": 2}), engine=engine).verdict == "undecidable"
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+def test_a_reply_under_the_id_of_its_request_is_a_message(engine: str) -> None:
+    asked = {"a": "+r>b -r +z>d", "b": "+y>d -r +r>a", "d": "-z -y"}
+    found = audit(tell(asked), engine=engine)
+    assert (found.verdict, kinds(found)) == ("broken", set())
+    assert found.records["violations"][0]["chain"] == ["y", "r", "z"]
+    late = {"a": "+r>b -x -r", "b": "-r +r>a +x>a"}
+    (row,) = audit(tell(late), engine=engine).records["violations"]
+    assert (row["process"], row["message"], row["sender"]) == ("a", "r", "b")
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+@pytest.mark.parametrize("to", ["", ">b", ">a,b"])
+def test_a_flood_whose_first_send_is_not_in_the_log_is_no_contradiction(
+    to: str, engine: str
+) -> None:
+    flood = {"a": f"-x +x{to}", "b": f"-x +x{to.replace('b', 'a')}"}
+    found = audit(tell(flood | {"c": "+p>d +q>d", "d": "-q -p"}), engine=engine)
+    assert found.verdict == "broken"
+    assert CAUSAL_CYCLE not in kinds(found)
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+def test_the_order_of_equal_numbers_decides_nothing_where_a_clock_counts_them(engine: str) -> None:
+    log = tell({"a": "+x>d +m>d", "b": "+y>d", "d": "-y -m -x"}, b1={"a": 1})
+    one = [replace(event, seq=1) if event.process == "a" else event for event in log]
+    assert audit(log, engine=engine).verdict == "broken"
+    assert audit(one, engine=engine).verdict == "undecidable"
+
+
+@pytest.mark.parametrize("until_end", [False, True])
+def test_no_completion_of_an_ordered_log_is_broken(until_end: bool) -> None:
+    """``python -m tests.audit.campaign --completions N`` tries more."""
+    seen = Counter(completed(seed, until_end=until_end) for seed in range(150))
+    assert (True, False) not in seen
+    assert seen[True, True] > 10 < seen[False, False]
 
 
 #: Whoever sent m, d got it late: it had led to e.
@@ -249,8 +324,8 @@ def test_clocks_do_not_tell_when_an_unknown_send_happened() -> None:
 
 
 def test_a_message_without_its_send_that_came_first_is_not_late() -> None:
-    assert audit(tell({"b": "-m +e>d", "d": "-m -e"})).verdict == "ordered"
-    assert audit(tell({"b": "-m +e>d", "d": "-m -e -m"})).verdict == "ordered"
+    assert audit(tell({"d": "-m +e>b", "b": "-e +f>d"})).verdict == "ordered"
+    assert audit(tell({"d": "-m +e>b -f -m", "b": "-e +f>d"})).verdict == "ordered"
 
 
 def test_no_broken_log_is_ordered_without_the_sends_of_late_messages() -> None:
@@ -272,20 +347,9 @@ def test_a_log_that_is_too_large_to_find_out_is_undecidable(
     for limit in ("PASSES_MAX", "PAIRS_MAX"):
         with monkeypatch.context() as patch:
             patch.setattr(hidden, limit, 0)
-            found = audit(harmless)
+            found = audit(harmless, engine="local")
         assert (found.verdict, "too large" in found.reason) == ("undecidable", True)
     assert audit(harmless).verdict == "ordered"
-
-
-def test_verdicts_equal_the_oracles() -> None:
-    seen = set()
-    for number, shape in enumerate(BRIEF):
-        for seed in range(number, number + 2):
-            log = history(shape, seed)
-            expected = verdict(log)
-            assert audit(log).verdict == expected, f"shape={shape} seed={seed}"
-            seen.add(expected)
-    assert seen == {"ordered", "broken", "undecidable"}
 
 
 @pytest.mark.parametrize("shape", [*RELAYED[:5], CLOCKED[6], *BRIEF[::40]])

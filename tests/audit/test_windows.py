@@ -81,8 +81,8 @@ def truth_of(arrangement: LocalWindows, answer: Answer) -> Truth:
             name[lost.effect.key],
             lost.effect.seq,
         )
-    for row in findings(answer, names, name, arrangement.ahead).to_pylist():
-        truth.findings.add((row["kind"], row["process"], row["seq"], row["message"]))
+    for one in findings(answer, names, name, arrangement.ahead):
+        truth.findings.add((one.kind, one.process, one.seq, one.message))
     return truth
 
 

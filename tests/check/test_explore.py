@@ -24,7 +24,12 @@ ALL = [
 ]
 
 
-TWO_ONLY = {"acknowledged-multicast", "acknowledged-quiet-multicast", "permits-multicast"}
+TWO_ONLY = {
+    "acknowledged-multicast",
+    "acknowledged-quiet-multicast",
+    "permits-multicast",
+    "flooding-ring-broadcast",
+}
 """With three messages these take long; ``make explore`` exhausts them."""
 
 

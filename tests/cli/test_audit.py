@@ -64,6 +64,7 @@ def test_a_clean_log_exits_with_0_and_a_late_one_with_1(tmp_path: Path) -> None:
     assert names == [
         "findings.parquet",
         "index.html",
+        "missing.csv",
         "missing.parquet",
         "rejected.parquet",
         "summary.json",

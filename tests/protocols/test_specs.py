@@ -6,7 +6,7 @@ their bytes. After every event, what was sent and delivered and what is kept mus
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,8 @@ import antecede
 from antecede import PROTOCOLS, Codec
 from antecede.check import edited
 from antecede.endpoint.endpoint import Endpoint
-from antecede.endpoint.messages import Packet
+from antecede.endpoint.messages import Effects, Packet
+from antecede.endpoint.registry import rules_of
 from antecede.protocols.specs import SPECIFIED, Copy, Specified, specification
 
 SCRIPTS = 25
@@ -58,6 +59,7 @@ class Script:
         self.is_looked_at = rng.random() < 0.7  # to look can change when something is computed
         self.flight: list[tuple[Packet, Copy]] = []
         self.seen: set[tuple[str, str, int]] = set()
+        self.now = 0
 
     def run(self, steps: int = STEPS) -> None:
         """Play the script, then let everything arrive."""
@@ -66,6 +68,10 @@ class Script:
                 self.receive(keep=self.rng.random() < 0.15)
             else:
                 self.send()
+            if self.info.opens_links and self.rng.random() < 0.1:
+                self.link()
+            if self.info.timed and self.rng.random() < 0.2:
+                self.tick()
             if self.rng.random() < 0.03:
                 me = self.rng.choice(self.names)
                 self.ends[me] = self.codec.restore(self.codec.snapshot(self.ends[me]), resumed=True)
@@ -94,6 +100,21 @@ class Script:
         self.events[me] += 1 + to_self
         self.compare(me, effects.packets)
 
+    def link(self) -> None:
+        """One process opens a link to another."""
+        me, other = self.rng.sample(self.names, 2)
+        packets = self.ends[me].link(other).packets
+        cast("Any", self.specs[me]).link(other)
+        self.compare(me, packets)
+
+    def tick(self) -> None:
+        """Time passes for everybody."""
+        self.now += self.rng.choice((1, 2, 3, 13))
+        for me in self.names:
+            effects = self.ends[me].tick(self.now)
+            expected = cast("Any", self.specs[me]).tick(self.now)
+            self.compare_delivered(me, effects, expected)
+
     def receive(self, *, keep: bool) -> None:
         """A packet arrives; with ``keep`` it will arrive again."""
         place = self.rng.randrange(len(self.flight))
@@ -105,9 +126,13 @@ class Script:
         effects = self.ends[me].receive(packet)
         expected = [] if name in self.seen else self.specs[me].receive(copy)
         self.seen.add(name)
+        self.compare_delivered(me, effects, expected)
+
+    def compare_delivered(self, me: str, effects: Effects, expected: list[Copy]) -> None:
+        """Compare what was delivered, and what was sent with that."""
         self.events[me] += len(effects.deliveries)
         assert [tuple(d.message) for d in effects.deliveries] == [
-            (one.source, one.number) for one in expected
+            (one.sender or one.source, one.number) for one in expected
         ]
         self.compare(me, effects.packets)
 
@@ -128,6 +153,10 @@ class Script:
 def copy_of(packet: Packet) -> Copy:
     """Return a packet as specifications have it: a message to its sender is no copy."""
     number = packet.message.seq if packet.message else 0
+    if rules_of(packet.protocol).RELAYS:
+        sender = packet.view.members[packet.content.sender]
+        dests = frozenset(packet.dests) - {sender}
+        return Copy(packet.source, packet.dest, number, dests, packet.control, sender, packet.n)
     dests = frozenset(packet.dests) - {packet.source}
     return Copy(packet.source, packet.dest, number, dests, packet.control)
 
@@ -166,6 +195,12 @@ MUTANTS = [
     ("semantic", "self.mcv = self.later.pop(0)[0]", "self.later.pop(0)"),
     ("bounded", "while len(self.m) > self.k:", "while len(self.m) > self.k + 1:"),
     ("bounded", "if self.m[cell] <= theirs.get(cell, 0):", "if False:"),
+    ("tree", "if near != source and dests", "if dests"),
+    ("tree", "if self.me in copy.dests:", "if True:"),
+    ("flooding", "self.q - {source}", "self.q"),
+    ("flooding", "self.b[q] = []", "self.q.add(q)"),
+    ("delta", "max(self.last.values()) + 1", "0"),
+    ("delta", "time <= self.last[k] or", "time <= self.last[k] + 1 or"),
 ]
 
 

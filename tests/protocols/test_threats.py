@@ -111,7 +111,10 @@ def test_a_withheld_copy_stops_what_depends_on_it(name: str) -> None:
         assert net.has("b", "m")
         if process == "m":
             net.send("b", "c")
-    goes_on = name in {"buffered", "central", "hierarchy", "history", "server", "synchronous"}
+    goes_on = name in {
+        *("buffered", "central", "flooding", "hierarchy"),
+        *("history", "server", "synchronous", "tree"),
+    }
     assert net.has("c", "b") == goes_on
 
 
@@ -195,7 +198,7 @@ def test_a_lie_can_make_others_overtake(
 def test_one_member_can_fill_the_holding_buffer(name: str) -> None:
     """Relays and the server, a, hold what arrives early, and so do most others."""
     net = Net(name, held_max=3)
-    target = "a" if name in ("central", "hierarchy", "server") else "c"
+    target = "a" if name in ("central", "hierarchy", "server") else "b" if name == "tree" else "c"
     if name == "synchronous":  # holds all while it waits for an acknowledgement
         net.send("c", "m")
     for n in range(2, 9):
@@ -219,7 +222,7 @@ def test_one_member_can_fill_the_holding_buffer(name: str) -> None:
 @pytest.mark.parametrize("quiet", ["m", "a"])
 @NAMES
 def test_silence_stops_others_where_they_need_an_answer(name: str, quiet: str) -> None:
-    """The first member, a, is the relay of ``central`` and ``hierarchy`` and the token's home."""
+    """The first member, a, is a relay, the home of the token, and the root of ``tree``."""
     net = Net(name)
     x, y, z = (member for member in MEMBERS if member != quiet)
     net.send(x, quiet)
@@ -230,7 +233,7 @@ def test_silence_stops_others_where_they_need_an_answer(name: str, quiet: str) -
             net.send(source, dest)
         net.run(lambda p: p.dest == quiet)
         stuck.append(not net.has(dest, source))
-    needed = {"central", "hierarchy", "serial"} if quiet == "a" else set()
+    needed = {"central", "hierarchy", "serial", "tree"} if quiet == "a" else set()
     if name in needed | {"synchronous"}:
         assert all(stuck)
     elif name == "buffered":  # only the sender that waits for the acknowledgement

@@ -10,7 +10,7 @@ import pytest
 
 from antecede.audit.api import audit_table
 from antecede.audit.api import draw as draw_log
-from antecede.audit.drawings import illustrate
+from antecede.audit.around import illustrate
 from antecede.audit.neighbourhood import TableRows
 from antecede.events import Event
 from antecede.events.sources import Source, read, table_of

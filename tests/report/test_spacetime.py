@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.audit.api import audit_table
-from antecede.audit.drawings import illustrate
+from antecede.audit.around import illustrate
 from antecede.audit.neighbourhood import TableRows
 from antecede.events import Event
 from antecede.events.sources import table_of

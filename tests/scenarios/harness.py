@@ -73,6 +73,8 @@ class Story:
             "receive": self._receive,
             "duplicate": self._duplicate,
             "control": self._control,
+            "link": self._link,
+            "tick": self._tick,
             "take": self._take,
             "drain": self._drain,
             "show": self._show,
@@ -110,6 +112,8 @@ class Story:
             options[key] = {"true": True, "false": False}.get(value, value)
             if value.isdigit():
                 options[key] = int(value)
+            elif "-" in value:
+                options[key] = tuple(tuple(pair.split("-")) for pair in value.split(","))
         members = [w for w in rest if "=" not in w and w not in ("pull", "fifo", "unjudged")]
         self.names, self.programs = {}, {}
         self.world = World(
@@ -156,6 +160,17 @@ class Story:
             if packet.kind == "control" and (packet.source, packet.dest) == (source, dest):
                 return self._arrive(index)
         return [f"no control packet is in flight from {source} to {dest}"]
+
+    def _link(self, words: list[str]) -> list[str]:
+        process, other = words
+        seen = self._seen()
+        self.world.link(process, other)
+        return [f"{process} opens a link to {other}", *self._news(seen)]
+
+    def _tick(self, words: list[str]) -> list[str]:
+        seen = self._seen()
+        self.world.tick(int(words[0]))
+        return [f"it is {self.world.now}", *self._news(seen)]
 
     def _arrive(self, index: int, *, keep: bool = False) -> list[str]:
         packet = self.world.in_flight[index]

@@ -53,6 +53,7 @@ class Order:
     paired: dict[int, int] = field(default_factory=dict)  # delivery -> the send it is judged by
     alone: dict[int, str] = field(default_factory=dict)  # first deliveries that have no send
     owners: dict[str, list[int]] = field(default_factory=dict)
+    replies: set[int] = field(default_factory=set)  # sends of an id back to who had sent it
     again: list[int] = field(default_factory=list)  # deliveries that repeat one
     cyclic: set[int] = field(default_factory=set)
     after: list[set[int]] = field(default_factory=list)
@@ -75,7 +76,7 @@ def oracle(events: list[Event]) -> Truth:
             find(CONTRADICTORY_SEQ, i)
     for i, e in enumerate(log):
         owners = order.owners.get(str(e.message), [])
-        if e.kind == "send" and (i not in owners or len(owners) > 1):
+        if e.kind == "send" and i not in order.replies and (i not in owners or len(owners) > 1):
             find(SENT_TWICE, i)
     for i in order.again:
         find(DELIVERED_TWICE, i)
@@ -198,14 +199,33 @@ class Passed:
             found |= more
 
     def causes_at(self, p: str, d: int) -> list[int]:
-        where = {s: self.log[s].process for s in self.sends}
-        could = [s for s in self.sends if self.possible(s, p) and (where[s] != p or s < d)]
+        others = [s for s in self.sends if self.possible(s, p) and self.log[s].process != p]
+        own = [s for s in self.sends if self.log[s].process == p and s < d]
+        if own:
+            alone = [s for s in own if self.log[s].dests is None and not others]
+            return others + [s for s in own if self.stated(s, p)] + alone
         if not self.origins:
-            return could
-        reached = self.got_without(p) | {p}
-        return [s for s in could if where[s] in reached]
+            return others
+        reached = self.got_without(p)
+        return [s for s in others if self.log[s].process in reached]
+
+    def replies(self) -> dict[str, int]:
+        """Return the sends to a process alone, which had sent the id and delivered only those."""
+        names = {e.process for e in self.log}
+        found = {}
+        for p, d in self.first.items():
+            asked = any(s in self.sends and s < d for s in self.at[p])
+            if asked and len(self.causes[p]) == 1:
+                (s,) = self.causes[p]
+                alone = {q for q in self.log[s].dests or () if q in names} == {p}
+                if alone and self.log[s].process != p and s not in self.origins:
+                    found[p] = s
+        return found
 
     def owner(self) -> dict[str, int | str]:
+        return {**self.owner_of_copies(), **self.replies()}
+
+    def owner_of_copies(self) -> dict[str, int | str]:
         if len(self.owners) == 1:
             return {p: self.single_owner(self.owners[0], p, d) for p, d in self.first.items()}
         found: dict[str, int | str] = {}
@@ -213,12 +233,12 @@ class Passed:
             for p in self.first:
                 if len(self.causes[p]) == 1 and p not in found:
                     q = self.log[self.causes[p][0]].process
-                    mine: list[int | str] = [o for o in self.owners if self.log[o].process == q]
-                    known = mine or ([found[q]] if q in found else [])
-                    if known:
-                        found[p] = known[0]
+                    mine = [o for o in self.owners if self.log[o].process == q]
+                    if mine or q in found:
+                        found[p] = mine[0] if mine else found[q]
         for p in self.first:
-            why = DELIVERY_AMBIGUOUS if self.causes[p] else DELIVERY_WITHOUT_SEND
+            known = self.causes[p] and self.origins
+            why = DELIVERY_AMBIGUOUS if known else DELIVERY_WITHOUT_SEND
             found.setdefault(p, why)
         return found
 
@@ -236,6 +256,7 @@ def pair(order: Order, message: str, earliest: int | None) -> None:
     """Say whose each delivery of a message is."""
     passed = Passed(order.log, message, earliest)
     order.owners[message] = passed.owners
+    order.replies |= set(passed.replies().values())
     first = set(passed.first.values())
     order.again += [i for i in passed.events if i not in passed.sends and i not in first]
     for p, whose in passed.owner().items():
@@ -244,7 +265,7 @@ def pair(order: Order, message: str, earliest: int | None) -> None:
             order.paired[d] = whose
         else:
             order.alone[d] = whose
-        if len(causes) == 1 and causes[0] != whose:
+        if passed.origins and len(causes) == 1 and causes[0] != whose:
             order.edges.add((causes[0], d))
 
 
@@ -308,7 +329,7 @@ def walk(follow: list[list[int]], start: list[int]) -> set[int]:
 
 def successors(order: Order) -> dict[int, set[int]]:
     """Return, per send, the sends by a process that had sent or delivered it, or knew of it."""
-    log, owners = order.log, {o for some in order.owners.values() for o in some}
+    log, owners = order.log, {o for some in order.owners.values() for o in some} | order.replies
     follow: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
         if log[i].process == log[i - 1].process:

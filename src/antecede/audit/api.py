@@ -1,42 +1,46 @@
 """Check whether, where and how often causal order was broken in a log.
 
 ``audit(events)`` checks a log exactly. The default engine cuts it into windows and runs them on
-Spark; ``engine="local"`` runs the same code over the whole log in this process. Both give the same
-tables.
+Spark. ``engine="local"`` runs the same code over the whole log in this process, and
+``engine="plain"`` does it in plain Python, without compiling anything. All give the same tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from os import PathLike
-from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from antecede.audit import tables as results
 from antecede.audit.arrangements import arrange, arrange_shuffled
-from antecede.audit.drawings import Drawing, around, draw_unaudited, illustrate, worst
-from antecede.audit.local_windows import LocalWindows
-from antecede.audit.neighbourhood import FrameRows, Rows, TableRows
-from antecede.audit.sentences import sentence
-from antecede.audit.verdicts import (
-    CAUSALLY_ORDERED,
-    Ties,
-    Verdict,
-    decide,
-    is_complete,
-    rests_on,
+from antecede.audit.drawings import Drawing, draw_unaudited
+from antecede.audit.found import (
+    TOO_LARGE,
+    UNADDRESSED,
+    Audit,
+    audit_events,
+    found_as,
+    where_hidden,
 )
+from antecede.audit.local_windows import LocalWindows
+from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.plain import WORST
+from antecede.audit.results import require_windows
+from antecede.audit.rows import cycles, finding_rows, summarise
+from antecede.audit.ties import is_certain, tied_events
+from antecede.audit.verdicts import Asked, Trust, decide, hidden, trust_in
+from antecede.audit.windows import rounds
 from antecede.audit.windows.columns import (
     lookup_in,
     process_names,
     to_events,
     with_clocks,
 )
+from antecede.audit.windows.matching import LOCAL, SEND, match
 from antecede.audit.windows.rounds import (
     Answer,
     Arrangement,
@@ -44,96 +48,27 @@ from antecede.audit.windows.rounds import (
     IncompleteError,
     add_chains,
     check,
-    hidden,
 )
 from antecede.errors import UsageError
+from antecede.events.formats import format_named
 from antecede.events.inputs import log_of
-from antecede.events.lines import ours
+from antecede.events.rule import Event, Rejected
 from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
-from antecede.spark.frames import frame_of, plain_frame, renamed_frame
+from antecede.events.tables import CLOCK, EVENT_COLUMNS
+from antecede.spark.frames import frame_of, plain_frame, rejected_rows, renamed_frame
 
-ENGINES = ("spark", "local")
-#: How many violations get their shortest chain.
-WORST = 100
-#: How many of them a notebook shows.
-CARD_ROWS = 5
-#: What helps if a log lacks events that matter.
-ADVICE = "Log them, or clocks; or judge by what there is: --assume-complete."
-#: More windows than this are a slip of the hand.
-WINDOWS_MAX = 1_000_000
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Audit", "audit", "audit_frame", "audit_log", "audit_table", "draw"]
+
+ENGINES = ("spark", "local", "plain")
+#: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
+PLAIN_MAX, PLAIN_NUMBERS_MAX = 200_000, 20_000_000
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
-#: How many violations are looked at for one that does not rest on an unknown order.
-_ASKED = 10_000
-
-
-class Asked(TypedDict, total=False):
-    """What the caller of an audit asks for."""
-
-    explain: Sequence[str]
-    undecidable: str | None
-    assume_complete: bool
-
-
-@dataclass(frozen=True, repr=False)
-class Audit:
-    """What an audit found; the frames are Spark's where the events were, else Arrow tables.
-
-    A notebook shows it as the verdict with the worst violations, the first of them drawn.
-    """
-
-    verdict: Verdict
-    """``ordered``, ``broken`` or ``undecidable``."""
-    reason: str
-    """Why, in one sentence."""
-    violations: Any
-    """The messages that a process delivered after an effect of them; ``to_pandas()`` (in Spark
-    ``toPandas()``) makes a data frame of it."""
-    missing: Any
-    """The messages that a process never delivered, although it delivered an effect of them."""
-    findings: Any
-    """The inconsistencies of the log."""
-    tables: dict[str, pa.Table]
-    """The same three tables, always as Arrow."""
-    summary: dict[str, Any]
-    """The counts, as in ``summary.json``."""
-    rows: Rows | None = None
-    """The log itself, to draw parts of it."""
-
-    def __repr__(self) -> str:
-        return f"<Audit: {self.verdict}. {self.reason}>"
-
-    def explain(self, process: str, message: str) -> str:
-        """Return the sentence that says why ``message`` was late at ``process``."""
-        for row in self.tables["violations"].to_pylist():
-            if row["process"] == process and row["message"] == message:
-                return sentence(row, beyond_messages=self.summary["beyond_messages"])
-        msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
-        raise UsageError(msg)
-
-    def draw(self, message: str | None = None) -> Drawing:
-        """Draw what happened around a message, or the worst violations; notebooks show it."""
-        assert self.rows is not None
-        if message is not None:
-            return around(self.rows, self.tables, self.summary, message)
-        return worst(self.rows, self.tables, self.summary)
-
-    def report(self, path: str | PathLike[str]) -> Path:
-        """Write a page, one HTML file: the verdict, diagrams and tables; return its path."""
-        from antecede.report.audit_page import ROWS_MAX, audit_page
-
-        first = {name: found.slice(0, ROWS_MAX).to_pylist() for name, found in self.tables.items()}
-        page = audit_page(self.summary, first, self.draw().illustrations, log="the log", facts={})
-        with ours("write the page", path):
-            Path(path).write_text(page, encoding="utf-8")
-        return Path(path)
-
-    def _repr_html_(self) -> str:
-        from antecede.report.audit_page import card
-
-        late = self.tables["violations"].slice(0, CARD_ROWS).to_pylist()
-        drawn = illustrate(self.rows, late[:1], self.summary) if self.rows else []
-        return card(self.summary, late, drawn)
+#: In larger logs, no violation counts as certain if events of one process have the same seq.
+_TIED_MAX = 3_000_000
 
 
 def audit(
@@ -145,6 +80,7 @@ def audit(
     explain: Sequence[str] = (),
     undecidable: str | None = None,
     assume_complete: bool = False,
+    complete_until_end: bool | None = None,
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
@@ -157,91 +93,119 @@ def audit(
     ``seq``, the events of a process are in the order of their times, or else of the rows (a Spark
     frame needs it).
 
-    The ``engine`` is ``spark`` for a Spark frame and ``local``, this process, for the rest.
-    ``windows`` is how many windows Spark cuts the log into; by default a few per core. A
-    frame that is nothing but Parquet files in the order of time, without clocks, is read by the
-    tasks themselves, which is faster. The worst violations get their shortest chain, and so do
-    those of the messages in ``explain``. ``undecidable`` says why the deliveries of this
-    log show nothing about order, where its reader knows that. A log that lacks sends or deliveries
-    which could hide a violation is undecidable, unless you ``assume_complete``.
+    The ``engine`` is ``spark`` for a Spark frame. For the rest it is ``plain``, plain Python, or
+    ``local``, which compiles the same check first, if the log is large. ``windows`` is how many
+    windows Spark cuts the log into; by default a few per core. A frame that is nothing but Parquet
+    files in the order of time, without clocks, is read by the tasks themselves, which is faster.
+    The worst violations get their shortest chain, and so do those of the messages in ``explain``.
+
+    ``undecidable`` says why the deliveries of this log show nothing about order, where its reader
+    knows that. A log that lacks sends or deliveries which could hide a violation is undecidable. If
+    the log of each process is complete up to its last event, give ``complete_until_end=True``. By
+    default that holds for event logs in JSON lines and CSV whose numbers have no gaps. With
+    ``assume_complete``, events that the log lacks count as events that did not happen.
     """
     given: Any = events
     is_frame = hasattr(given, "sparkSession")
-    engine = engine or ("spark" if is_frame else "local")
-    if engine not in ENGINES:
+    if engine is not None and engine not in ENGINES:
         msg = f"unknown engine {engine!r}; choose one of {', '.join(ENGINES)}"
         raise UsageError(msg)
-    if windows is not None:
-        require_windows(windows)
-    asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
-    if not is_frame:
-        if engine == "spark":
-            msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
-            raise UsageError(msg)
-        return audit_log(log_of(events, columns), **asked)
-    frame = plain_frame(renamed_frame(given, columns or {}))
-    if engine == "local":
-        found = audit_table(frame.toArrow(), **asked)
+    require_windows(windows)
+    asked = Asked(explain, undecidable, assume_complete, complete_until_end)
+    if is_frame:
+        frame = renamed_frame(given, columns or {})
+        asked = replace(asked, complete_until_end=bool(complete_until_end))
+        return audit_frame(frame, asked, engine=engine or "spark", windows=windows)
+    if engine == "spark":
+        msg = "the spark engine takes a Spark DataFrame; make one, or give engine='local'"
+        raise UsageError(msg)
+    return audit_log(log_of(events, columns), asked, engine=engine or "")
+
+
+def audit_frame(
+    events: DataFrame, asked: Asked, *, engine: str = "spark", windows: int | None = None
+) -> Audit:
+    """Check a log in a Spark frame."""
+    events = plain_frame(events)
+    if engine != "spark":
+        found = audit_table(events.toArrow(), asked, engine=engine)
     else:
+        asked = replace(asked, quote=lambda count: rejected_in(rejected_rows(events, "", count)))
         try:  # Let tasks read their own row groups where that works, else pack and shuffle.
-            found = _checked(partial(arrange, frame, windows), asked)
+            found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
-            found = _checked(partial(arrange_shuffled, frame, windows), asked)
-    spark = frame.sparkSession
-    violations, missing, findings = (frame_of(spark, table) for table in found.tables.values())
-    return replace(
-        found,
-        violations=violations,
-        missing=missing,
-        findings=findings,
-        rows=FrameRows(frame),
-    )
+            found = _checked(partial(arrange_shuffled, events, windows), asked)
+    return replace(found, frame=partial(frame_of, events.sparkSession), rows=FrameRows(events))
 
 
 def draw(log: Log, message: str | None) -> Drawing:
     """Draw a log around a message, or its beginning, its clocks or its times."""
     drawn = draw_unaudited(log, message)
     if drawn is None:
-        drawn = audit_log(log, explain=[message or ""], assume_complete=True).draw(message)
+        drawn = audit_log(log, Asked([message or ""], assume_complete=True)).draw(message)
     return drawn
 
 
-def audit_log(log: Log, **asked: Unpack[Asked]) -> Audit:
+def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
     """Check a log that was read, in this process."""
-    asked["undecidable"] = asked.get("undecidable") or why_unauditable(log)
-    found = audit_table(log.events, **asked)
-    found.summary["rejected"] = log.bad
-    return found
+    return audit_table(log.events, asked_of(log, asked), engine=engine)
 
 
-def require_windows(windows: int) -> None:
-    """Refuse a number of windows that a log cannot be cut into."""
-    if not 1 <= windows <= WINDOWS_MAX:
-        most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
-        msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
-        raise UsageError(msg)
+def asked_of(log: Log, asked: Asked | None) -> Asked:
+    """Return what is asked of a log, with what its reader knows of it."""
+    asked = asked or Asked(complete_until_end=None)
+    complete = asked.complete_until_end
+    if complete is None and not (log.form and format_named(log.form).is_numbered):
+        complete = False
+    return replace(
+        asked,
+        undecidable=asked.undecidable or why_unauditable(log),
+        complete_until_end=complete,
+        rejected=rejected_in(log.rejected),
+        left_out=log.bad,
+    )
 
 
-def audit_table(
-    table: pa.Table,
-    *,
-    explain: Sequence[str] = (),
-    undecidable: str | None = None,
-    assume_complete: bool = False,
-) -> Audit:
-    """Check a log in memory, in this process."""
+def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = "") -> Audit:
+    """Check a log in memory, in this process; without an engine, in plain Python if it is small."""
+    asked = asked or Asked()
     found = sorted_out(table, "")
     log = found.events
     if not len(log):
         refuse_empty("the log", found.rejected, found.bad)
     names, lookup = process_names(log), lookup_in(log)
+    asked = replace(asked, rejected=[*asked.rejected, *rejected_in(found.rejected)])
+    is_small = len(log) <= PLAIN_MAX and len(log) * len(names) <= PLAIN_NUMBERS_MAX
+    if engine == "plain" or (not engine and is_small):
+        plain = audit_events(*events_of(log), asked, found.bad + asked.left_out)
+        return replace(plain, rows=TableRows(log))
 
     def arranged(salt: int) -> LocalWindows:
         events, ahead = with_clocks(log, to_events(log, names, salt), names)
-        return LocalWindows(events, names, lookup, rejected=found.bad, ahead=ahead)
+        bad = found.bad + asked.left_out
+        return LocalWindows(events, names, lookup, rejected=bad, ahead=ahead)
 
-    asked = Asked(explain=explain, undecidable=undecidable, assume_complete=assume_complete)
     return replace(_checked(arranged, asked), rows=TableRows(log))
+
+
+def rejected_in(table: pa.Table) -> list[Rejected]:
+    """Return the rows of a table of rejected ones."""
+    rows = table.select(["line", "text", "reason"]).to_pylist()
+    return [Rejected(row["line"], row["text"], row["reason"]) for row in rows]
+
+
+def events_of(log: pa.Table) -> tuple[list[Event], list[dict[str, int] | None]]:
+    """Return the events of a table, and their clocks if there are any."""
+    columns = [
+        log.column(name).to_pylist() if name in log.column_names else [None] * len(log)
+        for name in EVENT_COLUMNS
+    ]
+    columns[4] = [None if dests is None else tuple(dests) for dests in columns[4]]
+    events = [Event(*row) for row in zip(*columns, strict=True)]
+    if CLOCK not in log.column_names:
+        return events, []
+    clocks = log.column(CLOCK).to_pylist()
+    return events, [None if clock is None else dict(clock) for clock in clocks]
 
 
 def _checked(arranged: Callable[[int], Arrangement], asked: Asked) -> Audit:
@@ -264,7 +228,7 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
     # Ties are broken by name, so all names come first; the few chains add none.
     messages = message_names(arrangement, answer)
     ordered = results.worst_first(answer, names, messages)
-    explain = set(asked["explain"])
+    explain = set(asked.explain)
     wanted = ordered[:WORST]
     wanted += [late for late in ordered[WORST:] if messages[late.key] in explain]
     add_chains(arrangement, answer, wanted)
@@ -272,71 +236,83 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
     chains = answer.joined.chains
     answer.joined.chains = {place: chains[place] for place in kept}
     messages = message_names(arrangement, answer, messages)
-    tables = {
+    rows = {
         "violations": results.violations(answer, ordered, names, messages),
         "missing": results.missing(answer, names, messages),
-        "findings": results.findings(answer, names, messages, arrangement.ahead),
+        "findings": finding_rows(results.findings(answer, names, messages, arrangement.ahead)),
     }
+    summary = summarise(results.count(answer, names), *rows.values())
     rejected = arrangement.rejected + sum(window.rejected for window in answer.windows)
-    summary = results.summarise(answer, names, tables, rejected)
+    summary["rejected"] = rejected
     summary["clocks"] = arrangement.has_clocks
     summary["beyond_messages"] = arrangement.has_clocks or answer.settled.patch.source.size > 0
-
-    def doubt() -> str | None:
-        return None if asked["assume_complete"] else _doubt(arrangement, answer, summary)
-
-    cycles = results.cycles(tables["findings"])
-    verdict, reason = decide(
-        summary, cycles, doubt, asked["undecidable"], _ties(arrangement, answer)
-    )
-    summary |= {"verdict": verdict, "reason": reason, **arrangement.facts}
-    summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
-    violations, missing, findings = tables.values()
-    return Audit(verdict, reason, violations, missing, findings, tables, summary)
-
-
-def _ties(arrangement: Arrangement, answer: Answer) -> Ties | None:
-    """Return where events have the same seq, and whether some violation is certain even so.
-
-    It is if it rests on no unknown order: that of its two deliveries, or of its sender's events.
-    """
+    summary |= {"windows": len(answer.windows), "rounds": answer.rounds, **arrangement.facts}
+    numbered = results.numbers_events(answer, names)
+    trust = trust_in(asked, is_numbered=numbered, rejected=rejected)
     tied = results.ties(answer, has_clocks=arrangement.has_clocks)
-    if not tied:
-        return None
-    late = [one for one in answer.joined.late if one.seq != one.effect.seq]
-    broken = [(one.sender, one.key) for one in late[:_ASKED]]
-    broken += [(one.sender, one.key) for one in answer.lost[:_ASKED]]
-    alias = answer.settled.alias
-    keys = {alias.get(key, key) for _, key in broken}
-    unsure: set[tuple[int, int]] = set()
-    if keys:
-        rows = arrangement.copies(np.array(sorted(keys), np.int64)).rows
-        places = zip(rows.process.tolist(), rows.seq.tolist(), rows.key.tolist(), strict=True)
-        unsure = {(process, key) for process, seq, key in places if (process, seq) in tied}
-    named = sorted((arrangement.names[process], seq) for process, seq in tied)
-    return Ties(
-        [f"{name} at seq {seq}" for name, seq in named],
-        any((sender, alias.get(key, key)) not in unsure for sender, key in broken),
+    absent = rounds.absent(arrangement, answer)
+    decided = decide(
+        summary,
+        cycles=cycles(rows["findings"]),
+        ties=[f"{p} at seq {s}" for p, s in sorted((names[p], seq) for p, seq in tied)],
+        is_certain=partial(_is_certain, arrangement, answer, trust),
+        missing=rows["missing"],
+        is_whole=not absent and not answer.settled.undelivered,
+        trust=trust,
+        undecidable=asked.undecidable,
+        doubt=lambda: (
+            None if asked.assume_complete else _doubt(arrangement, answer, summary, trust, absent)
+        ),
     )
+    return found_as(decided, summary, rows)
 
 
-def _doubt(arrangement: Arrangement, answer: Answer, summary: Mapping[str, Any]) -> str | None:
+def _is_certain(arrangement: Arrangement, answer: Answer, trust: Trust) -> bool:
+    """Return whether some violation does not rest on the order of events with the same seq."""
+    if sum(window.events for window in answer.windows) > _TIED_MAX:
+        return False
+    events = arrangement.events_of((0, arrangement.windows - 1))
+    patch, none = answer.settled.patch, np.empty(0, np.int64)
+    before = match(events, arrangement.hashes, none)
+    m = match(events, arrangement.hashes, none, patch)
+    what = list(zip(before.original.tolist(), before.key.tolist(), strict=True))
+    matters = ((before.original != LOCAL) | arrangement.has_clocks).tolist()
+    tied = tied_events(m.who.tolist(), m.seq.tolist(), what, matters)
+    edges: dict[int, list[int]] = {}
+    for source, target in zip(m.edges.source.tolist(), m.edges.target.tolist(), strict=True):
+        edges.setdefault(target, []).append(source)
+    passed: dict[int, list[int]] = {}
+    for key, i in zip(patch.rows.key.tolist(), m.patched.tolist(), strict=True):
+        passed.setdefault(key, []).append(i)
+    left_out = tied | {i for some in passed.values() if not tied.isdisjoint(some) for i in some}
+    at = np.flatnonzero(m.kind == SEND)
+    sends = dict(zip(m.key[at].tolist(), at.tolist(), strict=True))
+    lost = [(sends[one.key], one.process) for one in answer.lost] if trust.until_end else []
+    return is_certain(m.start.tolist(), m.link.tolist(), edges, left_out, lost)
+
+
+def _doubt(
+    arrangement: Arrangement,
+    answer: Answer,
+    summary: Mapping[str, Any],
+    trust: Trust,
+    absent: list[tuple[int, int]],
+) -> str | None:
     """Say what the sends and deliveries that the log lacks can hide, or return None."""
-    joined = answer.joined
-    if is_complete(summary) and not joined.incomplete() and not answer.settled.undelivered:
+    if trust.quoted and any(window.kinds[3] for window in answer.windows):
+        return hidden(UNADDRESSED, summary, trust)
+    is_whole = not absent and not answer.settled.undelivered and not answer.settled.maybe
+    if is_whole and summary["paired_sends"] == summary["messages"] and not answer.joined.unsent:
         return None
-    found = hidden(arrangement, answer)
+    found = rounds.hidden(arrangement, answer, absent, until_end=trust.until_end)
     if found is None:
         return None
-    where = "the log is too large to find out where"
-    if found.place is not None:
-        process, seq, key = found.place
-        key = answer.settled.alias.get(key, key)
-        name = arrangement.names_of([key])[key]
-        where = (
-            f"{arrangement.names[process]} may have delivered {name} (seq {seq}) after an effect"
-        )
-    return f"The log lacks events that can hide a violation: {where}. {rests_on(summary)} {ADVICE}"
+    if found.place is None:
+        return hidden(TOO_LARGE, summary, trust)
+    process, key, seq = found.place
+    key = answer.settled.alias.get(key, key)
+    name = arrangement.names_of([key])[key]
+    return hidden(where_hidden(arrangement.names[process], name, seq), summary, trust)
 
 
 def message_names(

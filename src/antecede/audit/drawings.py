@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.audit.neighbourhood import Rows, TableRows, neighbourhoods
-from antecede.audit.sentences import sentence
+from antecede.audit.around import DRAWN, Rows, illustrate, neighbourhoods
+from antecede.audit.neighbourhood import TableRows
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log
@@ -47,10 +46,10 @@ def timeline(events: pa.Table, around: str | None = None) -> tuple[str, Diagram]
     return text, replace(drawn, times=times)
 
 
-#: How many events are drawn if no message is named, and how many violations.
-SHOWN, DRAWN = 120, 12
+#: How many events are drawn if no message is named.
+SHOWN = 120
 
-Tables = Mapping[str, pa.Table]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -75,24 +74,9 @@ def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
     return _beginning(TableRows(log.events)) if message is None else None
 
 
-def illustrate(
-    rows: Rows,
-    violations: Sequence[Mapping[str, Any]],
-    summary: Mapping[str, Any] = MappingProxyType({}),
-) -> list[Illustration]:
-    """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
-    found = []
-    for near in neighbourhoods(rows, violations):
-        title = f"{near.row['message']} came late to {near.row['process']}"
-        diagram = diagram_of(title, near.events, near.row, near.places)
-        text = sentence(near.row, beyond_messages=summary.get("beyond_messages", False))
-        found.append(Illustration(title, text, diagram))
-    return found
-
-
 def worst(rows: Rows, tables: Tables, summary: Mapping[str, Any]) -> Drawing:
     """Draw the worst violations, or the beginning of a log that has none."""
-    late = tables["violations"].slice(0, DRAWN).to_pylist()
+    late = tables["violations"][:DRAWN]
     if not late:
         return _beginning(rows)
     return Drawing(summary["reason"], illustrate(rows, late, summary))
@@ -103,11 +87,10 @@ def around(rows: Rows, tables: Tables, summary: Mapping[str, Any], message: str)
     if not rows.of_messages([message]):
         msg = f"the log has no message {message!r}; its messages have ids such as "
         raise UsageError(msg + repr(rows.some_message()))
-    found = {name: table.to_pylist() for name, table in tables.items()}
-    late = [row for row in found["violations"] if row["message"] == message]
-    early = [row for row in found["violations"] if row["overtaker"] == message]
+    late = [row for row in tables["violations"] if row["message"] == message]
+    early = [row for row in tables["violations"] if row["overtaker"] == message]
     drawn = illustrate(rows, late or early[:3], summary)
-    sentences = [one.sentence for one in drawn] + _other_trouble(found, message)
+    sentences = [one.sentence for one in drawn] + _other_trouble(tables, message)
     text = " ".join(sentences) or f"{message} overtook nothing and was not overtaken."
     if not drawn:
         near = neighbourhoods(rows, [{"message": message}])[0]
@@ -116,7 +99,7 @@ def around(rows: Rows, tables: Tables, summary: Mapping[str, Any], message: str)
     return Drawing(text, drawn, [row["process"] for row in late])
 
 
-def _other_trouble(tables: Mapping[str, Sequence[Mapping[str, Any]]], message: str) -> list[str]:
+def _other_trouble(tables: Tables, message: str) -> list[str]:
     """Say what else is wrong with a message: it never arrived, or the log is inconsistent."""
     missing = [
         f"{message} was never delivered at {row['process']}, which delivered its effect "

@@ -1,18 +1,18 @@
-"""The events around a few messages of a log: enough to draw them, never all of a large log."""
+"""Logs in Arrow tables and in Spark frames that can be asked for some of their events."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.arrays import Column, Ints
+from antecede.audit.around import REACH, Lines, Points, in_turn
 from antecede.events import Event
 from antecede.events.hashing import hash_names
 from antecede.events.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
@@ -23,42 +23,11 @@ from antecede.spark.tasks import RESULT_SQL, Batches, on_batches, result, result
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 _COLUMNS = (*EVENT_COLUMNS, CLOCK)
-#: How many events before and after a place are shown with it.
-CONTEXT = 3
-#: If at most this many events lie between two places of a process, they are shown as well.
-JOINED = 12
-#: How many events on each side of a place are needed for that.
-REACH = CONTEXT + JOINED // 2
-
 #: So many places are sent to every task; more are joined by a shuffle.
 BROADCAST_MAX = 200_000
 
-Points = dict[str, list[int]]  # process -> seqs
 Near = dict[tuple[int, int], tuple[int, list[int]]]
 """(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
-Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
-
-
-class Rows(Protocol):
-    """A log that can be asked for some of its events."""
-
-    def __len__(self) -> int:
-        """Return how many events it has."""
-
-    def some_message(self) -> str:
-        """Return the id of some message, as an example."""
-
-    def beginning(self, count: int) -> list[Event]:
-        """Return ``count`` events: the first of each process in turn, causes before effects."""
-
-    def of_messages(self, messages: Iterable[str]) -> list[Event]:
-        """Return all events of messages."""
-
-    def near(self, points: Points) -> Lines:
-        """Return the events around some places of processes' orders, ``REACH`` on each side."""
-
-    def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
@@ -135,7 +104,7 @@ class TableRows:
         for event, has_send in zip(_events(first), comes, strict=True):
             waits = event.kind == DELIVER and bool(has_send)
             lines.setdefault(event.process, deque()).append((event, waits))
-        return _in_turn(lines, count)
+        return in_turn(lines, count)
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
@@ -217,21 +186,6 @@ class FrameRows:
         return _events(found.toArrow())
 
 
-def _in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
-    """Take events from the lines in turn; a delivery that waits comes only after its send."""
-    found: list[Event] = []
-    sent: set[str | None] = set()
-    while len(found) < count and any(lines.values()):
-        some = [line for line in lines.values() if line]
-        ready = [line for line in some if not line[0][1] or line[0][0].message in sent]
-        for line in ready or some[:1]:  # A log with a cycle has to be entered somewhere.
-            event, _ = line.popleft()
-            found.append(event)
-            if event.kind == SEND:
-                sent.add(event.message)
-    return found[:count]
-
-
 def _events(table: pa.Table) -> list[Event]:
     rows = table.to_pylist()
     for row in rows:
@@ -240,77 +194,3 @@ def _events(table: pa.Table) -> list[Event]:
         if CLOCK in row:
             row[CLOCK] = tuple(dict(row[CLOCK] or ()).items())
     return [ClockedEvent(**row) if CLOCK in row else Event(**row) for row in rows]
-
-
-@dataclass(frozen=True)
-class Neighbourhood:
-    """A violation or message, and the events around it."""
-
-    row: Mapping[str, Any]
-    """The violation, as a row of its table (or only ``message``)."""
-    events: Sequence[Event]
-    places: Sequence[int]
-    """Each event's place among all events of its process."""
-
-
-def neighbourhoods(rows: Rows, violations: Sequence[Mapping[str, Any]]) -> list[Neighbourhood]:
-    """Return the neighbourhood of each violation, with two queries to the log."""
-    if not violations:
-        return []
-    events = rows.of_messages({m for row in violations for m in _messages(row)})
-    keys = [_key_events(events, row) for row in violations]
-    points: dict[str, set[int]] = {}
-    for event in (event for some in keys for event in some):
-        points.setdefault(event.process, set()).add(event.seq)
-    lines = rows.near({process: sorted(seqs) for process, seqs in points.items()})
-    return [_neighbourhood(row, some, lines) for row, some in zip(violations, keys, strict=True)]
-
-
-def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) -> Neighbourhood:
-    events, places = [], []
-    for process in sorted({event.process for event in keys}):
-        line = lines[process]
-        wanted = {event for event in keys if event.process == process}
-        shown = _joined([place for place, event in line.items() if event in wanted])
-        for place in sorted(shown & line.keys()):
-            events.append(line[place])
-            places.append(place)
-    return Neighbourhood(row, events, places)
-
-
-def _joined(places: Iterable[int]) -> set[int]:
-    """Return places with those around them, and with those between two that are near."""
-    shown: set[int] = set()
-    last = None
-    for place in sorted(places):
-        near = last is not None and place - last - 1 <= JOINED
-        low = last if near and last is not None else place - CONTEXT
-        shown.update(range(low, place + CONTEXT + 1))
-        last = place
-    return shown
-
-
-def _messages(row: Mapping[str, Any]) -> set[str]:
-    named = {row["message"], row.get("overtaker"), *(row.get("chain") or ())}
-    return {name for name in named if name}
-
-
-def _key_events(events: Sequence[Event], row: Mapping[str, Any]) -> list[Event]:
-    """Return the events to show: sends, and the deliveries that matter.
-
-    For a message on the chain, these are the deliveries at processes that sent the next one.
-    """
-    names = _messages(row)
-    senders = {e.process for e in events if e.kind == SEND and e.message in names}
-    wanted = senders | {row.get("process")}
-    ends = {row["message"], row.get("overtaker")}
-    alone = row.get("process") is None
-    found = []
-    for event in events:
-        if event.message not in names:
-            continue
-        here = event.process == row.get("process") if event.message in ends else True
-        told = event.process in wanted and (here or event.process in senders)
-        if event.kind == SEND or alone or told:
-            found.append(event)
-    return [e for e in found if alone or e.kind in {SEND, DELIVER}]

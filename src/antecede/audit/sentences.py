@@ -28,6 +28,14 @@ def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
     return f"{head}: {_because(row, beyond_messages=beyond_messages)}."
 
 
+def missing_sentence(row: Mapping[str, Any]) -> str:
+    """Return what is missing; ``row`` is a row of the table of missing messages."""
+    return (
+        f"{row['process']} delivered {row['overtaker']} (seq {row['overtaker_seq']}), an effect of "
+        f"{row['message']}, and the log has no delivery of {row['message']} there."
+    )
+
+
 def _because(row: Mapping[str, Any], *, beyond_messages: bool) -> str:
     """Return what led from the message to its overtaker, as far as the chain is known."""
     message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from antecede.events.rule import Rejected
+
 Verdict = Literal["ordered", "broken", "undecidable"]
 
-#: How many events on cycles, or of one seq, the reason names.
+#: How many events on cycles, of one seq, or that are missing, the reason names.
 NAMED = 3
 #: What ``causally_ordered`` is for each verdict.
 CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
@@ -16,40 +19,139 @@ CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
     "broken": False,
     "undecidable": None,
 }
+#: What helps if a log lacks events that matter.
+ADVICE = (
+    "Log them, or clocks. If the log of each process is complete up to its last event, say so: "
+    "--complete-until-end. To judge by what there is: --assume-complete."
+)
 
 
 @dataclass(frozen=True)
-class Ties:
-    """Where a process has different events of the same seq, so that their order is unknown."""
+class Asked:
+    """What the caller of an audit asks for, and what its reader knows of the log."""
 
-    places: Sequence[str]
-    is_certain: bool
-    """Whether some violation does not depend on their order."""
+    explain: Sequence[str] = ()
+    undecidable: str | None = None
+    """Why the deliveries of the log say nothing about order, if they do not."""
+    assume_complete: bool = False
+    complete_until_end: bool | None = False
+    """Whether the log of each process is complete up to its last event; None: if it says so."""
+    rejected: Sequence[Rejected] = ()
+    """The first rows that are not events."""
+    left_out: int = 0
+    """How many rows the reader has left out, because they are not events."""
+    quote: Callable[[int], Sequence[Rejected]] | None = None
+    """What returns such rows, given their number, if the audit finds them itself."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far a log is taken to be complete, and why."""
+
+    until_end: bool
+    """Whether the log of each process is complete up to its last event."""
+    because: str = ""
+    """The sentence that says so."""
+    quoted: str = ""
+    """The sentence about rows that may be the events that the log lacks."""
+
+
+def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
+    """Return how far a log is complete.
+
+    ``is_numbered`` says that each process numbers its events from 0 or 1 on, without gaps; then a
+    line that is missing, except at the end, would show. ``rejected`` rows are not events, but may
+    have been.
+    """
+    if asked.assume_complete:
+        return Trust(until_end=True)
+    rows = [*asked.rejected, *(asked.quote(rejected) if asked.quote and rejected else ())]
+    may_be = [row for row in rows if may_be_event(row)]
+    if rejected > len(rows) and not may_be:
+        return Trust(until_end=False, quoted=f"{rejected:,} rows are not valid events.")
+    if may_be:
+        some = "A row that is" if len(may_be) == 1 else f"{len(may_be):,} rows that are"
+        which = "it" if len(may_be) == 1 else "one of them; the first"
+        first = may_be[0]
+        where = "" if first.line is None else f", line {first.line}"
+        quoted = f"{some} not valid may be {which}{where}: {first.reason}; got {first.text[:80]!r}."
+        return Trust(until_end=False, quoted=quoted)
+    said = "This assumes that the log of each process is complete up to its last event"
+    if asked.complete_until_end:
+        return Trust(until_end=True, because=f"{said} (--complete-until-end).")
+    if asked.complete_until_end is None and is_numbered:
+        return Trust(until_end=True, because=f"{said}: its numbers have no gaps.")
+    return Trust(until_end=False)
+
+
+def may_be_event(row: Rejected) -> bool:
+    """Return whether a row that is not valid may have been a send or a delivery.
+
+    A whole JSON object that has neither a kind nor a message was not.
+    """
+    try:
+        found = json.loads(row.text)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(found, dict) or bool({"kind", "message"} & found.keys())
+
+
+def is_numbered(low: int, high: int, count: int) -> bool:
+    """Return whether a process numbers its events from 0 or 1 on, without gaps."""
+    return low in {0, 1} and high - low + 1 == count
 
 
 def decide(
     counts: Mapping[str, Any],
+    *,
     cycles: Sequence[str],
+    ties: Sequence[str],
+    is_certain: Callable[[], bool],
+    missing: Sequence[Mapping[str, Any]],
+    is_whole: bool,
+    trust: Trust,
+    undecidable: str | None,
     doubt: Callable[[], str | None],
-    undecidable: str | None = None,
-    ties: Ties | None = None,
 ) -> tuple[Verdict, str]:
     """Return the verdict and its reason.
 
     ``counts`` is the audit's summary and ``cycles`` describes the events on causal cycles: they
-    mean that the pairing or the log is wrong, so nothing is decided. ``doubt`` says what incomplete
-    pairing can hide; it is asked last, because it may take long. ``undecidable`` is what the log's
-    reader knows: why the deliveries in it say nothing about order. A violation that was found
-    counts all the same, unless it depends on the order of events that ``ties`` leave unknown.
+    mean that the pairing or the log is wrong, so nothing is decided. ``ties`` are the places where
+    a process has different events of one seq; ``is_certain`` asks whether some violation does not
+    depend on their order. ``missing`` are the first messages that never arrived although an effect
+    did: they break the order if the log is complete. ``is_whole`` says that no stated destination
+    lacks a delivery. ``doubt`` says what can be hidden; it is asked last, because it may take long.
+    ``undecidable`` is what the log's reader knows: why its deliveries say nothing about order.
     """
-    broken = _violations(counts)
-    if broken and not cycles and (ties is None or ties.is_certain):
-        return "broken", broken
-    unknown = undecidable or _cyclic(cycles, broken) or _tied(ties) or _unpaired(counts) or doubt()
+    broken = _violations(counts, missing if trust.until_end else ())
+    if broken and not cycles and (not ties or is_certain()):
+        assumed = trust.because if counts["missing"] and trust.until_end else ""
+        besides = _absent(counts, missing) if missing and not trust.until_end else ""
+        return "broken", _sentences(broken, assumed, besides)
+    unknown = undecidable or _cyclic(cycles, broken) or _tied(ties) or _unpaired(counts)
+    if not unknown and missing and not trust.until_end:
+        unknown = _sentences(_absent(counts, missing), trust.quoted, rests_on(counts), ADVICE)
+    unknown = unknown or doubt()
     if unknown:
         return "undecidable", unknown
-    rests = f" {rests_on(counts)}" if not is_complete(counts) else ""
-    return "ordered", f"No message was delivered after an effect of it.{rests}"
+    kept = "No message was delivered after an effect of it."
+    if is_whole and is_complete(counts):
+        return "ordered", kept
+    return "ordered", _sentences(kept, rests_on(counts), trust.because)
+
+
+def hidden(where: str, counts: Mapping[str, Any], trust: Trust) -> str:
+    """Say that events which the log lacks can hide a violation, and where."""
+    return _sentences(
+        f"The log lacks events that can hide a violation: {where}.",
+        trust.quoted,
+        rests_on(counts),
+        ADVICE,
+    )
+
+
+def _sentences(*some: str) -> str:
+    return " ".join(filter(None, some))
 
 
 def is_complete(counts: Mapping[str, Any]) -> bool:
@@ -84,20 +186,20 @@ def _cyclic(cycles: Sequence[str], broken: str | None) -> str | None:
     )
 
 
-def _tied(ties: Ties | None) -> str | None:
+def _tied(ties: Sequence[str]) -> str | None:
     """Say that the order of a process's events is unknown, and where, or return None."""
-    if ties is None:
+    if not ties:
         return None
-    more = len(ties.places) - NAMED
+    more = len(ties) - NAMED
     rest = f"; and {more:,} more" if more > 0 else ""
     return (
         "Different events of one process have the same seq, so their order is unknown: "
-        f"{'; '.join(ties.places[:NAMED])}{rest}. If a process began anew, audit each run by "
+        f"{'; '.join(ties[:NAMED])}{rest}. If a process began anew, audit each run by "
         "itself: --delimiter separates the runs in a ShiViz or text log."
     )
 
 
-def _violations(counts: Mapping[str, Any]) -> str | None:
+def _violations(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]]) -> str | None:
     """Say how causal order was broken, or return None."""
     parts = []
     if late := counts["violations"]:
@@ -107,9 +209,30 @@ def _violations(counts: Mapping[str, Any]) -> str | None:
             f"message: {counts['fifo_violations']:,} overtaken by the same sender, "
             f"{counts['causal_violations']:,} through other processes"
         )
-    if missing := counts["missing"]:
-        parts.append(f"{_count(missing, 'message')} never arrived although an effect did")
+    if missing:
+        count = _count(counts["missing"], "message")
+        parts.append(f"{count} never arrived although an effect did: {_named(counts, missing)}")
     return f"{'; '.join(parts)}." if parts else None
+
+
+def _absent(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]]) -> str:
+    """Say which deliveries the log lacks, of messages whose effects it has."""
+    count = counts["missing"]
+    which = "a delivery" if count == 1 else f"{count:,} deliveries"
+    return (
+        f"The log lacks {which} of messages whose effects it has: {_named(counts, missing)}. "
+        "Either the message came late or never, or the line is not in the log."
+    )
+
+
+def _named(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]]) -> str:
+    shown = [
+        f"{row['message']} at {row['process']}, which delivered {row['overtaker']} "
+        f"(seq {row['overtaker_seq']})"
+        for row in missing[:NAMED]
+    ]
+    more = counts["missing"] - len(shown)
+    return "; ".join(shown) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _unpaired(counts: Mapping[str, Any]) -> str | None:

@@ -92,6 +92,8 @@ def script_for(protocol: str, kind: Kind, seed: int) -> tuple[Case, Script]:
         restart_share=0.1 if seed % 9 == 4 else 0.0,
         loss_share=0.08 if is_losing and not crashes else 0.0,
         crashes=crashes if is_losing else 0,
+        link_share=0.1 if info.opens_links and seed % 5 else 0.0,
+        tick_share=0.2 if info.timed and seed % 5 else 0.0,
         ranks=info.orders_by_after,
         fifo=seed % 7 == 3,
         pull=seed % 6 == 5,

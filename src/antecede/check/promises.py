@@ -8,6 +8,7 @@ PROPERTIES = {
     "liveness": "when everything sent has arrived, everything is delivered",
     "quiescence": "when everything sent has arrived, no endpoint sends anything more",
     "no_overblocking": "a message waits only while a cause for the same process is missing",
+    "deadlines": "no process delivers a message after its lifetime",
     "necessity": "what is kept is exactly what the Propagation Constraints require",
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
@@ -28,6 +29,7 @@ class Script:
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
     ``("lose", choice)`` loses the data packet so numbered, ``("loss", source, dest, n)`` is its
     recorded form. ``("crash", process, lost)`` stops a process, which loses some of its packets.
+    ``("tick", passed)``, ``("link", process, other)``,
     ``("take", process, source)``, ``("skip", process, source, upto)``, ``("settle",)`` and
     ``("restart", process)`` call the methods of a world.
     """

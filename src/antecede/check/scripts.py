@@ -30,6 +30,8 @@ def random_script(
     restart_share: float = 0.0,
     loss_share: float = 0.0,
     crashes: int = 0,
+    link_share: float = 0.0,
+    tick_share: float = 0.0,
     ranks: bool = False,
     fifo: bool = False,
     pull: bool = False,
@@ -40,6 +42,7 @@ def random_script(
     Some scripts deliver packets in any order, some mostly newest first, some mostly oldest first:
     each kind finds different mistakes. ``crashes`` processes stop on the way; some steps later the
     others let arrive what can, and skip what was lost. ``loss_share`` loses single data packets.
+    ``link_share`` of the steps open links, and in ``tick_share`` of them time passes.
     """
     rng = Random(seed)  # noqa: S311 - scripts, not secrets
     names = process_names(members) if isinstance(members, int) else tuple(members)
@@ -57,6 +60,10 @@ def random_script(
             made.append(("lose", rng.randrange(1 << 16)))
         elif restart_share and rng.random() < restart_share:
             made.append(("restart", rng.choice(names)))
+        elif link_share and rng.random() < link_share:
+            made.append(("link", *rng.sample(names, 2)))
+        elif tick_share and rng.random() < tick_share:
+            made.append(("tick", rng.choice((1, 1, 2, 3, 5, 13))))
         elif rng.random() < send_share:
             sender = rng.choice(names)
             dests = _dests(rng, sender, names, rng.choice(casts), groups)
@@ -162,7 +169,7 @@ def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseErro
 def run_step(world: World, step: Step) -> None:
     """Run one step of a script in a world; a process that crashed does nothing more."""
     match step:
-        case ("send" | "take" | "restart" | "crash" | "skip", str(process), *_) if (
+        case ("send" | "take" | "restart" | "crash" | "skip" | "link", str(process), *_) if (
             process in world.view.members and process not in world.endpoints
         ):
             return
@@ -181,7 +188,7 @@ def run_step(world: World, step: Step) -> None:
             world.lose_packet(source, dest, n)
         case ("skip", _, str(source), None) if source not in world.crashed:
             return  # a part of a longer script, in which it crashed
-        case ("take" | "restart" | "crash" | "skip" | "settle" as name, *rest):
+        case ("take" | "restart" | "crash" | "skip" | "settle" | "link" | "tick" as name, *rest):
             getattr(world, name)(*rest)
         case _:
             msg = f"unknown step {step!r}"

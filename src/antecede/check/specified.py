@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from types import ModuleType
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message, MessageId, Packet
@@ -17,7 +17,7 @@ from antecede.endpoint.rules import Rules, State, Wire
 from antecede.endpoint.view import View
 from antecede.errors import UsageError
 from antecede.protocols import specs
-from antecede.protocols.specs import Copy, Specified
+from antecede.protocols.specs import Copy, Patient, Specified
 
 
 def edited(protocol: str, *edits: tuple[str, str]) -> type[Specified]:
@@ -45,7 +45,8 @@ def rules_from(process: type[Specified]) -> type[Rules]:
     """
     modules = [base.__module__.rpartition(".") for base in process.__mro__]
     protocol = next(name for package, _, name in modules if package == specs.__name__)
-    made = {"INFO": rules_of(protocol).INFO, "PROCESS": process}
+    rules = rules_of(protocol)
+    made = {"INFO": rules.INFO, "PROCESS": process, "RELAYS": rules.RELAYS}
     return type(process.__name__, (_Specification,), made)
 
 
@@ -69,6 +70,8 @@ class _Specification(Rules):
         options = {name: value for name, value in view.options.items() if name in known}
         self._process = self.PROCESS(view.members[me], view.members, **options)
         self._sent: list[Message] = []
+        self._passed: dict[tuple[str, int], Message] = {}
+        """What it sent, and what others sent and it may pass on."""
         self._held: dict[Copy, Packet] = {}
 
     def stamp(self, message: Message, others: tuple[int, ...], _event: int, after: int) -> None:
@@ -76,12 +79,27 @@ class _Specification(Rules):
         self._process.send(frozenset([self.view.members[other] for other in others]), after)
         self._post()
 
+    def link(self, dest: int) -> None:
+        cast("Any", self._process).link(self.view.members[dest])
+        self._post()
+
+    def tick(self, now: int) -> tuple[int, ...]:
+        """Tell the process the time; what it then delivers by itself is not asked for."""
+        self.now = now
+        cast("Any", self._process).now = now
+        return ()
+
     def unpack(self, packet: Packet) -> list[Packet]:
         """Let the process receive a copy; return what it delivers."""
         copy = cast("Copy", packet.own)
         if copy.number:
             self._held[copy] = packet
+        if copy.sender:
+            self._passed[copy.sender, copy.number] = packet.content
         delivered = [self._held.pop(one) for one in self._process.receive(copy)]
+        if self.RELAYS:  # the rest was for others, or here before
+            waiting = cast("Patient", self._process).waiting
+            self._held = {one: held for one, held in self._held.items() if one in waiting}
         self._post()
         return delivered
 
@@ -89,7 +107,9 @@ class _Specification(Rules):
         """Take over what the process wants to send."""
         for copy in self._process.outbox:
             dest = self.view.numbers[copy.dest]
-            if copy.number:
+            if copy.number and copy.sender not in ("", self.view.members[self.me]):
+                self.outbox.append((dest, self._passed[copy.sender, copy.number], copy))
+            elif copy.number:
                 self.outbox.append((dest, self._sent[copy.number - 1], copy))
             else:
                 self.outbox.append((dest, Message(self.view, self.me, 0, 0, b"", None), copy))
@@ -109,21 +129,29 @@ class _Specification(Rules):
         return {MessageId(s, t): frozenset(dests) for s, t, dests in entries if dests}
 
     def state(self) -> State:
-        return {"all": _Saved(self._process, self._sent, self._held)}
+        return {"all": _Saved(self._process, self._sent, self._passed, self._held)}
 
     def load(self, state: Fields) -> None:
         saved = state.value("all", _Saved)
-        again = _Saved(saved.process, saved.sent, saved.held)
+        again = _Saved(saved.process, saved.sent, saved.passed, saved.held)
         self._process, self._sent, self._held = again.process, again.sent, again.held
+        self._passed = again.passed
         self.queued = len(self._held)
 
 
 class _Saved:
     """A copy of what a process knows; equal if it knows the same."""
 
-    def __init__(self, process: Specified, sent: list[Message], held: dict[Copy, Packet]) -> None:
+    def __init__(
+        self,
+        process: Specified,
+        sent: list[Message],
+        passed: dict[tuple[str, int], Message],
+        held: dict[Copy, Packet],
+    ) -> None:
         self.process = deepcopy(process)
         self.sent = sent.copy()
+        self.passed = passed.copy()
         self.held = held.copy()
 
     def __eq__(self, other: object) -> bool:

@@ -60,6 +60,10 @@ class World:
         self.packets: list[Packet] = []
         self.steps: list[Step] = []
         self.crashed: set[str] = set()
+        self.now = 0
+        """The time, where a protocol goes by it."""
+        self._times: dict[MessageId, int] = {}
+        """When each message was sent, or just after the latest of its causes."""
         self.marked = 0
         """How many deliveries said that they rest on a loss."""
         self._relays = used.RELAYS
@@ -103,6 +107,8 @@ class World:
         basis = after if self.info.orders_by_after and not self.info.groups_by_after else None
         is_part = self._is_part(process, targets, after, count)
         self.history.send(process, message, targets, basis, is_part=is_part)
+        known = [self._times[cause] + 1 for cause in self.history.causes(message)]
+        self._times[message] = max(self.now, *known, 1) if targets != (process,) else -1
         if effects.event != count + 1:
             self._broken(
                 "integrity", f"the send of {message} is event {count + 1}, not {effects.event}"
@@ -149,7 +155,12 @@ class World:
             del self.in_flight[index]
         message = packet.message
         is_due = message is not None and packet.dest in packet.dests
-        if message is not None and is_due and not self.is_lost(packet.dest, message):
+        if (
+            message is not None
+            and is_due
+            and not self.is_lost(packet.dest, message)
+            and not self._is_over(message)
+        ):
             self._arrived[packet.dest][message] = None
         self._carry_out(packet.dest, effects)
         return True
@@ -171,6 +182,27 @@ class World:
         effects = self.endpoints[process].take(source)
         self._carry_out(process, effects)
         return effects.deliveries[0] if effects.deliveries else None
+
+    def tick(self, passed: int) -> None:
+        """Let time pass, and tell everybody, also whenever the lifetime of a message is over."""
+        self.steps.append(("tick", passed))
+        end = self.now + passed
+        lifetime = self.view.options.get("lifetime", 0)
+        assert isinstance(lifetime, int)
+        ends = {time + lifetime + 1 for time in self._times.values()}
+        for self.now in sorted({now for now in ends if self.now < now < end} | {end}):
+            for process in self.endpoints if self.info.timed else ():
+                self._carry_out(process, self.endpoints[process].tick(self.now))
+
+    def _is_over(self, message: MessageId) -> bool:
+        """Tell whether a message's lifetime is over."""
+        lifetime = self.view.options.get("lifetime")
+        return isinstance(lifetime, int) and self.now > self._times[message] + lifetime
+
+    def link(self, process: str, other: str) -> None:
+        """Let ``process`` open a link to another one."""
+        self.steps.append(("link", process, other))
+        self._carry_out(process, self.endpoints[process].link(other))
 
     def restart(self, process: str) -> None:
         """Replace an endpoint by one restored from its snapshot; nothing may change."""
@@ -229,7 +261,8 @@ class World:
         """Let everything arrive, and everybody skip what was lost; return whether nothing waits.
 
         First the others skip the crashed processes. Then each skips what it waits for and what the
-        network lost, in message numbers as ``waiting()`` shows them.
+        network lost, in message numbers as ``waiting()`` shows them. Where messages have deadlines,
+        these pass.
         """
         self.drain(order)
         for process in self.endpoints:
@@ -239,6 +272,11 @@ class World:
         self.drain(order)
         while found := self._waited_in_vain():
             self.skip(*found)
+            self.drain(order)
+        if "deadlines" in self.promises:
+            lifetime = self.view.options["lifetime"]
+            assert isinstance(lifetime, int)
+            self.tick(lifetime + len(self._times) + 1)
             self.drain(order)
         return not self.in_flight
 
@@ -326,7 +364,8 @@ class World:
         """Raise unless every promise holds; call this after ``drain`` or ``settle``."""
         if "safety" in self.promises and not self.has_skips:
             for violation in causal_violations(self.history):
-                if violation.process not in self.crashed:
+                is_missed = violation.lateness is None and self._is_over(violation.message)
+                if violation.process not in self.crashed and not is_missed:
                     self._broken("safety", violation.sentence)
         if self.in_flight:
             return
@@ -345,9 +384,13 @@ class World:
         """Tell whether a process need not deliver a message, because one of them is gone or so."""
         if process in self.crashed or self.is_lost(process, message):
             return True
+        if self.pull and "deadlines" in self.promises:
+            return True  # nobody took it in time
         if message in self._arrived[process]:
             return False
         if message.sender in self.crashed or (process, message) in self._losses:
+            return True
+        if "deadlines" in self.promises and self._is_over(message):
             return True
         return self._relays and bool(self._losses or self.crashed)
 
@@ -416,7 +459,10 @@ class World:
                 f"{process} delivers {message} as event {delivery.event}, "
                 f"but it is event {self.history.local_count(process)}",
             )
+        if "deadlines" in self.promises and self._is_over(message) and process != message.sender:
+            self._broken("deadlines", f"{process} delivers {message} after its lifetime")
         lost = {cause for cause in missing if self.is_lost(process, cause)}
+        missing -= {cause for cause in missing if self._is_over(cause)}
         self._check_marks(process, delivery, lost)
         early = {cause for cause in missing - lost if not self._is_hidden(process, cause)}
         is_short = bool(lost or (self._is_mixed and self._limits[process]))
@@ -472,7 +518,8 @@ class World:
         for message in self._arrived[process]:
             if self.history.is_delivered(process, message):
                 continue
-            if self.history.missing_causes(process, message):
+            causes = self.history.missing_causes(process, message)
+            if not all(map(self._is_over, causes)) or self._is_over(message):
                 continue
             if waiting is None or waiting.get(message):
                 self._broken(

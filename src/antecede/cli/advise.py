@@ -82,8 +82,7 @@ def advise(
     from antecede.spark.session import session
 
     check_seed(seed)
-    if local:
-        require_no_spark(ctx)
+    require_no_spark(ctx, local=local)
     sources = sources_of(
         logs, form, (pattern, send, deliver, delimiter), alias, field, strict=strict
     )

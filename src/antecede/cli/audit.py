@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +29,7 @@ from antecede.cli.options import (
     SendPattern,
     Strict,
     Wait,
+    is_given,
     log_options,
     require_no_spark,
     say_rejected,
@@ -35,12 +39,25 @@ from antecede.cli.shown import say
 from antecede.events.tables import SENT_TWICE
 
 if TYPE_CHECKING:
-    from antecede.audit.files import AuditedFile
+    from pyspark.sql import SparkSession
+
+    from antecede.audit.results import AuditedFile
+    from antecede.audit.verdicts import Asked
+    from antecede.events.log import Source
 
 AssumeComplete = Annotated[
     bool,
     typer.Option(
         "--assume-complete", help="Judge by what the log has, even if events it lacks matter."
+    ),
+]
+CompleteUntilEnd = Annotated[
+    bool | None,
+    typer.Option(
+        "--complete-until-end/--not-complete",
+        help="Whether the log of each process is complete up to its last event. Default: it is in "
+        "event logs in JSON lines and CSV, if all rows are valid and the numbers have no gaps.",
+        show_default=False,
     ),
 ]
 MaxViolations = Annotated[
@@ -54,6 +71,7 @@ Ignore = Annotated[
     ),
 ]
 Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
+Page = Annotated[bool, typer.Option("--page/--no-page", help="Write index.html, with diagrams.")]
 #: How many violations the terminal lists.
 WORST = 10
 RUN_BY_RUN = (
@@ -83,8 +101,10 @@ def audit(
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
     assume_complete: AssumeComplete = False,
+    complete_until_end: CompleteUntilEnd = None,
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
+    page: Page = True,
     as_json: AsJson = False,
 ) -> None:
     """Check whether, where and how often causal order was broken in a log.
@@ -94,55 +114,113 @@ def audit(
     status: 0 order was kept or the violations are allowed, 1 it was broken (in one execution at
     least), 2 the log cannot tell or the call is wrong.
 
-    Example: `antecede audit examples/shop.jsonl --local`
+    Example: `antecede audit examples/shop.jsonl`
     """
-    from antecede.audit.api import require_windows
-    from antecede.audit.files import allowance, audit_here, audit_on, compiled, write_results
+    from antecede.audit.results import allowance, compiled, require_windows, write_results
+    from antecede.audit.small import audit_small, form_of_small
+    from antecede.audit.verdicts import Asked
     from antecede.runs import RunFolder
-    from antecede.spark.session import session
 
-    sources = sources_of(
-        logs, form, (pattern, send, deliver, delimiter), alias, field, strict=strict
-    )
     ignored = compiled(ignore or [])
-    if windows is not None:
-        require_windows(windows)
-    if local:
-        require_no_spark(ctx)
+    require_windows(windows)
+    how, wants_spark = (pattern, send, deliver, delimiter), wants_spark_only(ctx, local=local)
+    is_odd = local or wants_spark or strict or execution or alias or field or any(how)
+    small = None if is_odd else form_of_small(logs, form)
+    run = _Run(
+        partial(sources_of, logs, form, how, alias, field, strict=strict),
+        Asked(assume_complete=assume_complete, complete_until_end=complete_until_end),
+        execution,
+        windows,
+        "spark" if wants_spark else "local" if local else "",
+    )
     options = {
-        **log_options(sources),
+        **(_small_options(logs, small) if small else log_options(run.sources)),
         "execution": execution,
-        "engine": "local" if local else "spark",
+        "engine": run.engine or None,
         "windows": windows,
         "assume_complete": assume_complete,
+        "complete_until_end": complete_until_end,
         "max_violations": max_violations,
         "ignore": ignore or [],
-        "master": None if local else master or "local[*]",
+        "master": master,
     }
-    with (
-        RunFolder.open(out, "audit", options=options) as folder,
-        nullcontext()
-        if local
-        else session(master, app="antecede-audit", memory=memory, wait=wait) as spark,
-    ):
-        audited = (
-            audit_on(spark, sources, windows, execution, assume_complete=assume_complete)
-            if spark
-            else audit_here(sources, execution, assume_complete=assume_complete)
-        )
-        allowed = {
-            label: allowance(one.audit, max_violations, ignored) for label, one in audited.items()
-        }
-        summary = write_results(folder, audited, allowed)
+    with RunFolder.open(out, "audit", options=options) as folder, ExitStack() as sessions:
+        audited = (audit_small(logs, small, run.asked) if small else None) or run.here()
+        if audited is None:
+            from antecede.spark.session import session
+
+            spark = session(master, app="antecede-audit", memory=memory, wait=wait)
+            audited = run.on(sessions.enter_context(spark))
+        allowed = {k: allowance(one.audit, max_violations, ignored) for k, one in audited.items()}
+        summary = write_results(folder, audited, allowed, has_page=page)
     results = summary["result"].get("executions", [summary["result"]])
     _warn(results, list(audited.values()))
     if as_json:
         typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
     else:
-        for result, one in zip(results, audited.values(), strict=True):
-            _show(result, one, ignored, max_violations, is_one=len(results) == 1)
-        say(f"Tables and page: {folder.path / 'index.html'}")
+        _show_all(results, audited, ignored, max_violations)
+        say(f"Tables and page: {folder.path / 'index.html'}" if page else f"Tables: {folder.path}")
     raise typer.Exit(exit_code(results))
+
+
+def _show_all(
+    results: Sequence[dict[str, Any]],
+    audited: Mapping[str, AuditedFile],
+    ignored: Sequence[re.Pattern[str]],
+    most: int,
+) -> None:
+    """Print the verdicts."""
+    for result, one in zip(results, audited.values(), strict=True):
+        _show(result, one, ignored, most, is_one=len(results) == 1)
+
+
+@dataclass
+class _Run:
+    """One audit of a log that is not small, by an engine or, if none is asked for, as suits it."""
+
+    read: Callable[[], list[Source]]
+    asked: Asked
+    execution: str | None
+    windows: int | None
+    engine: str
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The files of the log."""
+        return self.read()
+
+    def here(self) -> dict[str, AuditedFile] | None:
+        """Audit in this process; None if Spark is asked for, or better."""
+        from antecede.audit.small import BYTES_MAX
+
+        if self.engine != "local":
+            sizes = (s.path.stat().st_size for s in self.sources if s.data is None)
+            folders = any(source.path.is_dir() for source in self.sources)
+            if self.engine == "spark" or folders or sum(sizes) > BYTES_MAX:
+                return None
+        from antecede.audit.files import audit_here
+
+        return audit_here(self.sources, self.execution, self.asked, engine=self.engine)
+
+    def on(self, spark: SparkSession) -> dict[str, AuditedFile]:
+        """Audit on Spark."""
+        from antecede.audit.files import audit_on
+
+        return audit_on(spark, self.sources, self.windows, self.execution, self.asked)
+
+
+def wants_spark_only(ctx: typer.Context, *, local: bool) -> bool:
+    """Return whether options of Spark were given; refuse them beside --local."""
+    require_no_spark(ctx, local=local)
+    return any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
+
+
+def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
+    """Return the options on reading a small log, as ``log_options`` does."""
+    names = [str(path) for path in logs]
+    given: dict[str, Any] = {"log": names[0] if len(names) == 1 else names, "format": form}
+    given |= dict.fromkeys(("pattern", "send", "deliver", "delimiter"))
+    return given | {"alias": {}, "field": {}, "strict": False}
 
 
 def _warn(results: Sequence[Mapping[str, Any]], audited: Sequence[AuditedFile]) -> None:
@@ -160,7 +238,7 @@ def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
 
 def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
     """Return the rows of the violations table, with their execution if there are several."""
-    rows = {label: one.audit.tables["violations"].to_pylist() for label, one in audited.items()}
+    rows = {label: one.audit.records["violations"] for label, one in audited.items()}
     if len(rows) == 1:
         return next(iter(rows.values()))
     return [{"execution": label, **row} for label, found in rows.items() for row in found]
@@ -168,7 +246,7 @@ def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
 
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
     """List the worst violations that count, and say what does not count and what is allowed."""
-    from antecede.audit.files import label
+    from antecede.audit.results import label
     from antecede.audit.sentences import sentence
 
     if rows:
@@ -193,7 +271,7 @@ def _show(
     is_one: bool,
 ) -> None:
     """Print the verdict on one log or execution, and what its results are."""
-    from antecede.audit.files import counted
+    from antecede.audit.results import counted
     from antecede.report.audit_page import lateness_in_words, lead
 
     if not is_one:
@@ -210,3 +288,17 @@ def _show(
             say(RUN_BY_RUN)
     say_rejected(result)
     _show_violations(counted(audited.audit, "violations", ignored), result, most)
+    _show_missing(counted(audited.audit, "missing", ignored))
+
+
+def _show_missing(rows: list[dict[str, Any]]) -> None:
+    """List the messages that never arrived although an effect did."""
+    from antecede.audit.results import label
+    from antecede.audit.sentences import missing_sentence
+
+    if rows:
+        say(f"No delivery in the log, although an effect of it has one ({len(rows):,}):")
+    for row in rows[:WORST]:
+        say(f"  {label(row)}. {missing_sentence(row)}")
+    if len(rows) > WORST:
+        say("missing.csv has all.")

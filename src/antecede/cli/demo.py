@@ -38,7 +38,8 @@ def demo(
 
     Example: `antecede demo kafka`
     """
-    from antecede.audit.files import audit_here, write_results
+    from antecede.audit.files import audit_here
+    from antecede.audit.results import write_results
     from antecede.events.log import Source
     from antecede.logs.mock import cluster
     from antecede.logs.shop import TOPICS, Shop
@@ -51,7 +52,7 @@ def demo(
             events = folder.stage / f"{order}.jsonl"
             with cluster(TOPICS) as servers:
                 book = Shop(servers, orders, seed).run(order, events)
-            (found,) = audit_here([Source(events)], None, assume_complete=False).values()
+            (found,) = audit_here([Source(events)]).values()
             audited[words] = dataclasses.replace(found, name=f"shop, execution {words}")
             results[words] = {
                 "order": order,

@@ -153,9 +153,12 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
     missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if missing and missing != "antecede" and extra:
         fix = "run: "
-        if called in ("audit", "advise") and "--local" not in words:
-            extra = "spark"
-            fix = "add --local, or run: " if missing in SPARK else fix
+        if called in ("audit", "advise") and missing in SPARK:
+            leave = next((word for word in ("--master", "--windows") if word in words), "")
+            extra, fix = (
+                "spark",
+                f"leave out {leave}, or run: " if leave else "add --local, or run: ",
+            )
         fix += f"pip install 'antecede[{extra}]'"
         return f"{called} needs {missing}, which is not installed; {fix}"
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:

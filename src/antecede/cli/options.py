@@ -104,8 +104,10 @@ def is_given(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def require_no_spark(ctx: typer.Context) -> None:
+def require_no_spark(ctx: typer.Context, *, local: bool) -> None:
     """Refuse options of Spark beside --local, which would have no effect."""
+    if not local:
+        return
     given = [name for name in ("master", "wait", "memory", "windows") if is_given(ctx, name)]
     if given:
         msg = f"--local works without Spark; leave --local or --{given[0]} out"

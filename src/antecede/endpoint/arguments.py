@@ -92,6 +92,31 @@ def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tupl
     return parts
 
 
+def as_links(
+    option: str, value: object, members: tuple[str, ...]
+) -> tuple[tuple[str, str], ...] | None:
+    """Return the option ``links``: pairs of members that connect them all; None is the default."""
+    if value is None:
+        return None
+    if not isinstance(value, (tuple, list)) or any(
+        not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in value
+    ):
+        msg = f"{option}={value!r} are not pairs of members; write {option}=(('a', 'b'), ...)"
+        raise UsageError(msg)
+    links = tuple([as_names(f"one of the {option}", tuple(pair), members) for pair in value])
+    if len(set(map(frozenset, links))) != len(links):
+        msg = f"{option}={value!r} name a link more than once; each serves both ways"
+        raise UsageError(msg)
+    reached, grown = {members[0]}, True
+    while grown:
+        more = {name for pair in links if reached.intersection(pair) for name in pair}
+        reached, grown = reached | more, not more <= reached
+    if apart := [name for name in members if name not in reached]:
+        msg = f"{option} do not connect {members[0]} with {', '.join(apart)}; add a link"
+        raise UsageError(msg)
+    return tuple([(one, other) for one, other in links])
+
+
 def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
     """Return a non-empty tuple of members, each named once, in the order given."""
     if isinstance(value, (set, frozenset)):

@@ -68,7 +68,7 @@ class Endpoint:
         self._rules = rules(view, self._me)
         self._rules.queue_max = queue_max
         self._is_guarded = rules.IS_GUARDED
-        self._is_plain = not (pull or rules.UNPACKS or rules.HEARS)
+        self._is_plain = not (pull or rules.UNPACKS or rules.HEARS or rules.DROPS)
         """Whether a packet that need not wait can simply be delivered."""
         self._channels = Channels(view.n)
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
@@ -246,6 +246,37 @@ class Endpoint:
             deliveries = self._take(hold.take(arrival))
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
+    def tick(self, now: int) -> Effects:
+        """Say what time it is, before anything else happens then; return what that releases.
+
+        Only for a protocol whose record says ``timed``. The unit is yours, as in its options.
+        """
+        if not self.info.timed:
+            msg = f"{self.info.name} does not go by time; call tick() for a protocol that does"
+            raise UsageError(msg)
+        if type(now) is not int or not self._rules.now <= now <= SAVED_MAX:
+            msg = f"now={shown(now)} is no time; expected {self._rules.now} or later, an integer"
+            raise UsageError(msg)
+        deliveries = self._released(self._rules.tick(now))
+        return new_effects(self._posted(), tuple(deliveries), self._events)
+
+    def link(self, process: str) -> Effects:
+        """Open a link to another process, while messages flow; it is used once that is safe.
+
+        Only for a protocol whose record says ``opens_links``.
+        """
+        if not self.info.opens_links:
+            msg = f"{self.info.name} opens no links; call link() for a protocol that does"
+            raise UsageError(msg)
+        number = self._number(process)
+        if number == self._me:
+            msg = f"cannot link {process!r} with itself; name another member"
+            raise UsageError(msg)
+        if self._is_guarded:
+            self._admitted(0, ())
+        self._rules.link(number)
+        return new_effects(self._posted(), (), self._events)
+
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; nothing means that it can be taken."""
         rules, found = self._rules, {}
@@ -419,10 +450,14 @@ class Endpoint:
             else:
                 deliveries += self._take(part)
         if places:
-            self._wake(places)
-            if due := self._next_due():
-                deliveries += self._take(hold.take(due))
+            deliveries += self._released(places)
         return new_effects(self._posted(), tuple(deliveries), self._events)
+
+    def _released(self, places: tuple[int, ...]) -> list[Delivery]:
+        """Deliver what waited at places where ``reached`` rose, and what that frees."""
+        self._wake(places)
+        due = self._next_due()
+        return self._take(self._hold.take(due)) if due else []
 
     def _check_room(self, packet: Packet, parts: list[Packet], *, is_blocked: bool) -> None:
         """Refuse a packet if what it brings does not fit.
@@ -441,7 +476,7 @@ class Endpoint:
         rules, hold, bit = self._rules, self._hold, self._bit
         deliveries: list[Delivery] = []
         while True:
-            if packet.content.dests & bit and not (self._skips and self._skips.drops(packet)):
+            if packet.content.dests & bit and not self._is_dropped(packet):
                 if self._inbox is None:
                     deliveries.append(self._delivery(packet))
                 else:
@@ -458,6 +493,12 @@ class Endpoint:
             if not due:
                 return deliveries
             packet = hold.take(due)
+
+    def _is_dropped(self, packet: Packet) -> bool:
+        """Tell whether a message takes its turn, but the application does not get it."""
+        if self._rules.DROPS and self._rules.drops(packet):
+            return True
+        return self._skips is not None and self._skips.drops(packet)
 
     def _wake(self, places: tuple[int, ...]) -> None:
         """File what waited at places where ``reached`` rose for what it waits for now."""

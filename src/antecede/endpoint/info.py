@@ -154,6 +154,10 @@ class ProtocolInfo:
     """Whether it orders by ``send(..., after=)``; the others order by everything so far."""
     groups_by_after: bool = False
     """Whether ``after`` tells which sends form a non-atomic event (see ``non_atomic``)."""
+    timed: bool = False
+    """Whether it goes by the time that ``Endpoint.tick`` is told."""
+    opens_links: bool = False
+    """Whether ``Endpoint.link`` opens links while messages flow."""
     carries_messages: bool = False
     """Whether other messages travel with a message, payloads included."""
 

@@ -35,8 +35,8 @@ class ChainWire(Wire):
         key = packet.content.seq + unfolded(code) << self.view.shift | sender - 1
         if sender > self.view.n or not is_key(key, self.view):
             raise PeerError("names a message before it that nobody sent")
-        if sender - 1 == packet.content.sender and unfolded(code) >= 0:
-            raise PeerError("names itself, or a later message, as the one before it")
+        if sender - 1 == packet.content.sender and not code:
+            raise PeerError("names itself as the message before it")
         return key, at
 
     def spell(self, packet: Packet) -> object:

@@ -81,6 +81,8 @@ class Rules:
     """Whether packets bring messages of others than their source."""
     UNPACKS: ClassVar[bool] = False
     """Whether a packet may bring several messages: :meth:`unpack`."""
+    DROPS: ClassVar[bool] = False
+    """Whether :meth:`drops` has something to say."""
     IS_EAGER: ClassVar[bool] = False
     """Whether, in pull mode, packets take effect in their turn, before the application takes them.
 
@@ -99,6 +101,8 @@ class Rules:
         """How many messages this process has sent."""
         self.events = 0
         """The number of the latest delivery, among all local events."""
+        self.now = 0
+        """The time, where a protocol goes by it."""
         self.is_stale = False
         """Whether others may know more of our sends than we do: restored, and not resumed."""
         self.queued = 0
@@ -201,12 +205,26 @@ class Rules:
         """
         raise NotImplementedError
 
+    def drops(self, packet: Packet) -> bool:
+        """Tell whether a message is not delivered in its turn: it is here already, or too late."""
+        return False
+
     def repeated(self, first: Packet, count: int) -> bool:
         """Record that the turn came of so many messages behind another, in a run.
 
         False says that something else waits: each has to be taken as any other.
         """
         return False
+
+    # What applications and drivers may tell besides.
+
+    def tick(self, now: int) -> tuple[int, ...]:
+        """Take note of the time; like :meth:`taken` raise ``reached``, and return the places."""
+        raise NotImplementedError
+
+    def link(self, dest: int) -> None:
+        """Open a link to a process; nothing happens if there is one."""
+        raise NotImplementedError
 
     # What messages are to those who wait, and to those who lost some.
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antecede.events.log import QUOTED_CHARS
+from antecede.events.lines import QUOTED_CHARS
 from antecede.events.rule import Rejected, safe
 
 _BLANKS = re.compile(r"[ \t\r\n]*")

@@ -12,11 +12,13 @@ from typing import Self
 
 from antecede.errors import LogError, UsageError
 from antecede.events.rule import Event, Rejected, Row, is_text, require_columns, safe, values
-from antecede.events.tables import EVENT_COLUMNS, EVENT_KINDS
+from antecede.events.tables import CLOCK, EVENT_COLUMNS, EVENT_KINDS
 
 #: A line's number, its text, and its row or the reason why it has none.
 Line = tuple[int, str, Mapping[str, object] | str]
 
+#: How many characters of an invalid row are kept.
+QUOTED_CHARS = 200
 _RECORD_LINES_MAX = 100  # A quoted CSV field of more lines is taken for a torn line.
 _scan_json = json.JSONDecoder().raw_decode
 
@@ -61,6 +63,34 @@ def rows_in(
             raise UsageError(msg)
         rejected.append(bad)
     return found
+
+
+def events_in(
+    records: Iterable[Line], rejected: list[Rejected]
+) -> tuple[list[Row], list[Mapping[str, int] | None]]:
+    """Return the events of records, and their clocks if any has one; others go to ``rejected``."""
+    rows: list[Row] = []
+    clocks: list[Mapping[str, int] | None] = []
+    for line, text, record in records:
+        event = record if isinstance(record, str) else values(record)
+        clock = None if isinstance(record, str) else record.get(CLOCK)
+        if isinstance(event, tuple) and not _is_clock(clock):
+            event = "clock is not an object of counts"
+        if isinstance(event, str):
+            rejected.append(Rejected(line, safe(text)[:QUOTED_CHARS], event))
+        else:
+            rows.append(event)
+            clocks.append(clock if isinstance(clock, Mapping) else None)
+    return rows, clocks if any(clock is not None for clock in clocks) else []
+
+
+def _is_clock(value: object) -> bool:
+    """Return whether a value is a clock, or null."""
+    if not isinstance(value, Mapping):
+        return value is None
+    end = 2**63
+    counts = all(type(count) is int and -end <= count < end for count in value.values())
+    return counts and is_text(*value)
 
 
 @contextlib.contextmanager

@@ -15,12 +15,13 @@ import pyarrow as pa
 from antecede.errors import LogError
 from antecede.events import arrow_schemas
 from antecede.events.arrow_columns import is_event, plain_table
-from antecede.events.rule import Event, Rejected, Row, is_text, parse, safe, values
+from antecede.events.lines import QUOTED_CHARS, events_in
+from antecede.events.rule import Event, Rejected, Row, parse, safe
 from antecede.events.tables import CLOCK
 from antecede.memory import require_memory
 
-#: How many invalid rows of a log are kept, and how many characters of each.
-QUOTED, QUOTED_CHARS = 1000, 200
+#: How many invalid rows of a log are kept.
+QUOTED = 1000
 
 
 #: How many lines of a file are looked at to recognise its format.
@@ -100,6 +101,8 @@ class Format:
     """Whether its deliveries were observed; if not, advice draws the delays from a model."""
     reads_folders: bool = False
     """Whether a folder of files is one log of this format."""
+    is_numbered: bool = False
+    """Whether processes number their events as they write them, so that a lost line shows."""
     is_spark_native: bool = False
     """Whether Spark reads this format itself, under the same name."""
 
@@ -201,30 +204,12 @@ def table_of_records(
 
     It has a column ``clock`` if a record has one: an object from processes to counts.
     """
-    rows, clocks = [], []
-    for line, text, record in records:
-        event = record if isinstance(record, str) else values(record)
-        clock = None if isinstance(record, str) else record.get(CLOCK)
-        if isinstance(event, tuple) and not _is_clock(clock):
-            event = "clock is not an object of counts"
-        if isinstance(event, str):
-            rejected.append(Rejected(line, safe(text)[:QUOTED_CHARS], event))
-        else:
-            rows.append(event)
-            clocks.append(list(clock.items()) if isinstance(clock, Mapping) else None)
+    rows, clocks = events_in(records, rejected)
     table = table_of_rows(rows)
-    if all(clock is None for clock in clocks):
+    if not clocks:
         return table
-    return table.append_column(CLOCK, pa.array(clocks, arrow_schemas.CLOCKS))
-
-
-def _is_clock(value: object) -> bool:
-    """Return whether a value is a clock, or null."""
-    if not isinstance(value, Mapping):
-        return value is None
-    end = 2**63
-    counts = all(type(count) is int and -end <= count < end for count in value.values())
-    return counts and is_text(*value)
+    entries = [None if clock is None else list(clock.items()) for clock in clocks]
+    return table.append_column(CLOCK, pa.array(entries, arrow_schemas.CLOCKS))
 
 
 def rejected_table(source: str, rows: Sequence[Rejected]) -> pa.Table:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from antecede.errors import UsageError
-from antecede.events.log import QUOTED_CHARS
+from antecede.events.lines import QUOTED_CHARS
 from antecede.events.rule import Rejected
 from antecede.events.tables import SEND
 

@@ -33,7 +33,7 @@ from antecede.net.journal import Logged, Store, sealed
 from antecede.net.log import tell
 from antecede.net.machine import VIEW_STEP, Channel, Delivery, Machine, Met, Outcome, Send, Side
 from antecede.net.members import Members
-from antecede.net.parcels import NEXT, is_control, standing_alone
+from antecede.net.parcels import NEXT, is_control, packet_in, standing_alone
 from antecede.net.peers import GAP_MAX, UNMET, Link, Outgoing, Peer, wake_all
 from antecede.net.settings import Limits
 from antecede.net.transports import Transport
@@ -695,7 +695,7 @@ class Driver:
         place, is_spelt = 0, False
         while place < len(packets):
             if link.side is not machine.sides[0] or (
-                self.is_inbox_full and not is_control(packets[place][1])
+                self.is_inbox_full and self._fills_inbox(link, packets[place][1])
             ):
                 if not is_spelt:
                     packets, is_spelt = standing_alone(codec, packets), True
@@ -719,6 +719,16 @@ class Driver:
             self.saving.batch.is_due = True
             self.saving.schedule()
         self._owe(link)
+
+    def _fills_inbox(self, link: Link, parcel: bytes) -> bool:
+        """Tell whether a packet may bring a delivery here: some are only to be passed on."""
+        side = link.side
+        if is_control(parcel):
+            return False
+        if not side.endpoint.info.has_roles or parcel.startswith(NEXT):
+            return True
+        content = side.codec.decode(packet_in(parcel)).content
+        return bool(content.dests >> side.view.numbers[side.process] & 1)
 
     def _take_some(self, link: Link, packets: list[tuple[int, bytes]], place: int) -> int:
         """Take a packet, or several of a run; return how many."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from antecede.advise.api import advise
-    from antecede.audit.api import Audit, audit
+    from antecede.audit.api import audit
+    from antecede.audit.found import Audit
     from antecede.reorder.api import reorder
     from antecede.spark.session import session
     from antecede.study.api import study
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "advise", "audit", "reorder", "session", "study"]
 
 _MODULES = {
-    "Audit": "antecede.audit.api",
+    "Audit": "antecede.audit.found",
     "advise": "antecede.advise.api",
     "audit": "antecede.audit.api",
     "reorder": "antecede.reorder.api",

@@ -32,6 +32,7 @@ UNFIT = {
     "permits": "it keeps order by acknowledgements, not by what packets carry",
     "acknowledged": "its packets leave out what their destination has acknowledged",
     "server": "it orders only what reaches its one server",
+    "flooding": "its packets bring the same message several times, by different links",
     "history": "its packets carry other messages inside them, which have no rows",
 }
 CONTROL = "a control packet, which brings no message"

@@ -1,20 +1,4 @@
-"""Whether sends and deliveries that a log lacks could hide a violation.
-
-A delivery without its send brought order that the log does not show: whatever does not follow the
-delivery may have happened before it. A send without a delivery may have been delivered, though the
-log does not say so: then it happened before every event of its destination from some place on, the
-first one that is not in the past of the send at the earliest. Both matter only if the process sent
-something afterwards, and only until its next event with a clock, because a clock states all that an
-event follows.
-
-So there are two orders: the one that the log shows, and what may be besides. A violation can be
-hidden where a process delivered one message and then another, and the send of the second may have
-happened before that of the first. If there is no such place, the log is as good as complete. What
-may be is taken generously: two things may both be possible here that exclude each other.
-
-A message without its send may have been sent before any other: nothing says when, and a clock does
-not count what the log lacks. So its delivery may be late wherever the process had delivered a
-message that has its send.
+"""Whether events that a log lacks could hide a violation: ``antecede.audit.doubt`` on arrays.
 
 Everything is checked in this process, over the whole log, in as many passes as it takes until no
 further order may be.
@@ -29,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.arrays import Flags, Ints, Vectors, inline, jit
+from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
 from antecede.audit.windows.copies import Settled
 from antecede.audit.windows.edges import CLOCK_HERE, anchors
 from antecede.audit.windows.matching import (
@@ -48,16 +32,18 @@ PASSES_MAX = 100
 EVENTS_MAX = 30_000_000
 #: More pairs of a send and a process that may have delivered it than this count as that, too.
 PAIRS_MAX = 3_000_000
+#: More comparisons of such sends with others than this, or more numbers to keep, likewise.
+COMPARED_MAX, KEPT_MAX = 2_000_000_000, 200_000_000
 #: How many events of one process are taken at a turn.
 _TURN = 256
 
 
 class Place(NamedTuple):
-    """A delivery that may be late: process, seq and the message's key."""
+    """A message that may be late: process, key and seq; no seq if the log has no delivery."""
 
     process: int
-    seq: int
     key: int
+    seq: int | None
 
 
 @dataclass(frozen=True)
@@ -76,50 +62,197 @@ class _Maybe(NamedTuple):
     start: Ints  # those of process p: start[p] .. start[p + 1]
 
 
+class _Swept(NamedTuple):
+    """What one pass found: vectors of the sources, and of what was delivered; a late delivery."""
+
+    vectors: Vectors
+    got: Vectors
+    late: int
+
+
 def find_hidden(
-    events: Events, names: Ints, settled: Settled, undelivered: Iterable[tuple[int, int]]
+    events: Events,
+    names: Ints,
+    settled: Settled,
+    undelivered: Iterable[tuple[int, int]],
+    *,
+    until_end: bool,
 ) -> Hidden | None:
     """Return where a violation can be hidden, or None.
 
     ``events`` are all events of the log; ``undelivered`` are (key, process) of messages that the
-    log names a destination for, but no delivery there.
+    log names a destination for, but no delivery there. ``until_end``: the log of each process is
+    complete up to its last event.
     """
     none = np.empty(0, np.int64)
-    m = match(events, names, closed=True, wanted=none, patch=settled.patch)
+    m = match(events, names, none, settled.patch)
     strays = m.link < ALONE
     strays &= ~np.isin(m.key, _alone(settled, None))
     m.link[m.link < ALONE] = ALONE
     late = _first_late(m, strays & ~np.isin(m.key, _alone(settled, DELIVERY_AMBIGUOUS)))
     if late >= 0:
         return Hidden(_place(m, late))
-    source, target = _pairs(m, settled, undelivered)
-    if source.size > PAIRS_MAX:
+    strays[m.patched[sorted(settled.unknown)]] = True
+    absent = _absent(m, settled, undelivered)
+    if absent[0].size > PAIRS_MAX:
         return Hidden(None)
-    if not strays.any() and not source.size:
+    returned = np.array(settled.maybe, np.int64).reshape(-1, 2)
+    if not strays.any() and not absent[0].size and not returned.size:
         return None
-    return _exposed(m, (strays, _clocked(m, events)), source, target)
+    search = _Search(m, strays, _clocked(m, events), absent, m.patched[returned])
+    return search.find(until_end=until_end)
 
 
-def _exposed(m: Matched, flags: tuple[Flags, Flags], source: Ints, target: Ints) -> Hidden | None:
-    """Return where a message that has its send may be late, or None."""
-    n = m.start.size - 1
-    sources, number = np.unique(source, return_inverse=True)
-    vectors, exposed = _pass(m, flags, sources, _no_maybe(n), None)
-    if exposed >= 0:
-        return Hidden(_place(m, exposed))
-    after = vectors[number, 0, target].astype(np.int64)
-    order = np.lexsort((after, target))
-    start = np.searchsorted(target[order], np.arange(n + 1))
-    maybe = _Maybe(target[order], after[order], number[order], start)
-    known = np.zeros_like(vectors)
-    for _ in range(PASSES_MAX):
-        vectors, exposed = _pass(m, flags, sources, maybe, known)
-        if exposed >= 0:
-            return Hidden(_place(m, exposed))
-        if (vectors == known).all():
+class _Search:
+    """The search for a message that may be late; see ``antecede.audit.doubt``."""
+
+    def __init__(
+        self, m: Matched, strays: Flags, clocked: Flags, absent: tuple[Ints, Ints], returned: Ints
+    ) -> None:
+        self.m = m
+        self.n = m.start.size - 1
+        self.strays, self.clocked = strays, clocked
+        self.send, self.target = absent
+        self.returned = returned
+        self.sources = np.unique(np.concatenate((self.send, returned[:, 0])))
+
+    def find(self, *, until_end: bool) -> Hidden | None:
+        """Return where a message may be late, or None."""
+        nowhere = np.empty(0, np.int64)
+        first, bound = self._first_pass()
+        if first.late >= 0:
+            return Hidden(_place(self.m, first.late))
+        begin = nowhere
+        if not until_end:
+            number = np.searchsorted(self.sources, self.send)
+            begin = np.maximum(first.vectors[number, 0, self.target].astype(np.int64), bound)
+        maybe = self._maybe(begin)
+        known = np.zeros_like(first.vectors)
+        for _ in range(PASSES_MAX):
+            found = self._pass(self.sources, maybe, known)
+            if found.late >= 0:
+                return Hidden(_place(self.m, found.late))
+            if not maybe.source.size or (found.vectors == known).all():
+                return self._at_the_end(found, maybe, known, begin)
+            known = found.vectors
+        return Hidden(None)
+
+    def _first_pass(self) -> tuple[_Swept, Ints]:
+        """Run without what may be; return also the last clocks that do not count absent sends."""
+        m, n = self.m, self.n
+        who = m.who[self.send].astype(np.int64)
+        rank = self.send - m.start[who] + 1
+        order = np.lexsort((rank, who, self.target))
+        cells = self.target[order] * n + who[order]
+        begin = np.searchsorted(cells, np.arange(n * n + 1))
+        asked = begin, rank[order], np.zeros(order.size, np.int64)
+        none = np.empty(0, np.int64)
+        empty = _Maybe(none, none, none, np.zeros(n + 1, np.int64))
+        found = self._pass(self.sources, empty, None, asked)
+        bound = np.empty(order.size, np.int64)
+        bound[order] = asked[2]
+        return found, bound
+
+    def _maybe(self, begin: Ints) -> _Maybe:
+        """Return the deliveries that may have happened, where absent ones can have ``begin``."""
+        m = self.m
+        send, target = (self.send, self.target) if begin.size else (begin, begin)
+        back = self.returned[:, 1]
+        who = m.who[back].astype(np.int64)
+        process = np.concatenate((target, who))
+        after = np.concatenate((begin, back - m.start[who]))
+        source = np.searchsorted(self.sources, np.concatenate((send, self.returned[:, 0])))
+        order = np.lexsort((after, process))
+        start = np.searchsorted(process[order], np.arange(self.n + 1))
+        return _Maybe(process[order], after[order], source[order], start)
+
+    def _pass(
+        self,
+        sources: Ints,
+        maybe: _Maybe,
+        known: Vectors | None,
+        asked: tuple[Ints, Ints, Ints] | None = None,
+    ) -> _Swept:
+        m, n = self.m, self.n
+        keep = np.full(m.kind.size, -1, np.int64)
+        keep[sources] = np.arange(sources.size)
+        if known is None:
+            known = np.zeros((sources.size, 3, n), np.int32)
+        if asked is None:
+            none = np.empty(0, np.int64)
+            asked = np.zeros(n * n + 1, np.int64), none, none
+        edges = m.edges.first, m.edges.source
+        events = m.start, m.who, m.kind, m.link, m.uses
+        flags = self.strays, self.clocked
+        wanted = keep, sources.size
+        return _Swept(*_sweep(n, events, edges, flags, wanted, known, maybe[1:], asked))
+
+    def _at_the_end(
+        self, found: _Swept, maybe: _Maybe, known: Vectors, begin: Ints
+    ) -> Hidden | None:
+        """Find a message without a delivery that may have come late, or before one it follows."""
+        m = self.m
+        number = np.searchsorted(self.sources, self.send)
+        sender = m.who[self.send].astype(np.int64)
+        rank = self.send - m.start[sender] + 1
+        for k in range(self.send.size):
+            got, vectors = found.got[self.target[k]], found.vectors[number[k]]
+            if got[1, sender[k]] >= rank[k] or (got[2] > vectors[0]).any():
+                return self._absent_at(k)
+        if not begin.size:
             return None
-        known = vectors
-    return Hidden(None)
+        sure = self._sure_of_others(found, maybe, known)
+        if sure is None:
+            return Hidden(None)
+        compared = 0
+        for k in range(self.send.size):
+            p = self.target[k]
+            low, high = m.start[p] + begin[k], m.start[p + 1]
+            others = self.send[self.target == p]
+            compared += high - low + others.size
+            if compared > COMPARED_MAX:
+                return Hidden(None)
+            links = m.link[low:high]
+            others = np.concatenate((links[links >= 0], others[others != self.send[k]]))
+            if self.strays[low:high].any() or self._may_follow(
+                found.vectors[number[k]], self.send[k], others, sure
+            ):
+                return self._absent_at(k)
+        return None
+
+    def _absent_at(self, k: int) -> Hidden:
+        return Hidden(Place(int(self.target[k]), int(self.m.key[self.send[k]]), None))
+
+    def _sure_of_others(
+        self, found: _Swept, maybe: _Maybe, known: Vectors
+    ) -> tuple[Ints, Vectors] | None:
+        """Return sends with their pasts, if strays make these matter; None if they are too many."""
+        m, none = self.m, np.empty(0, np.int64)
+        if not found.vectors[:, 2].any():
+            return none, np.empty((0, self.n), np.int32)
+        here = np.isin(m.who, self.target) & (m.link >= 0)
+        others = np.unique(np.concatenate((m.link[here], self.sources)))
+        if others.size * self.n > KEPT_MAX:
+            return None
+        wide = np.zeros((others.size, 3, self.n), np.int32)
+        at = np.searchsorted(others, self.sources)
+        wide[at] = known
+        moved = maybe._replace(source=at[maybe.source])
+        return others, self._pass(others, moved, wide).vectors[:, 0]
+
+    def _may_follow(
+        self, vectors: Vectors, send: int, others: Ints, sure: tuple[Ints, Vectors]
+    ) -> bool:
+        """Return whether a send may follow one of the others."""
+        m = self.m
+        who = m.who[others].astype(np.int64)
+        rank = others - m.start[who] + 1
+        if ((vectors[1, who] >= rank) & (others != send)).any():
+            return True
+        if not vectors[2].any():
+            return False
+        pasts = sure[1][np.searchsorted(sure[0], others)]
+        return bool((vectors[2] > pasts).any())
 
 
 def _alone(settled: Settled, why: str | None) -> Ints:
@@ -128,22 +261,17 @@ def _alone(settled: Settled, why: str | None) -> Ints:
 
 
 def _first_late(m: Matched, unsent: Flags) -> int:
-    """Return the first delivery without a send that follows one with a send, or -1."""
-    after = np.full(m.start.size - 1, m.kind.size, np.int64)
-    paired = np.flatnonzero((m.kind == DELIVER) & (m.link >= 0))
-    np.minimum.at(after, m.who[paired], paired)
+    """Return the first delivery without a send that follows another delivery, or -1."""
+    first = np.full(m.start.size - 1, m.kind.size, np.int64)
+    delivered = np.flatnonzero(m.kind == DELIVER)
+    np.minimum.at(first, m.who[delivered], delivered)
     strays = np.flatnonzero(unsent)
-    late = strays[strays > after[m.who[strays]]]
+    late = strays[strays > first[m.who[strays]]]
     return int(late[0]) if late.size else -1
 
 
 def _place(m: Matched, i: int) -> Place:
-    return Place(int(m.who[i]), int(m.seq[i]), int(m.key[i]))
-
-
-def _no_maybe(n: int) -> _Maybe:
-    none = np.empty(0, np.int64)
-    return _Maybe(none, none, none, np.zeros(n + 1, np.int64))
+    return Place(int(m.who[i]), int(m.key[i]), int(m.seq[i]))
 
 
 def _clocked(m: Matched, events: Events) -> Flags:
@@ -155,10 +283,10 @@ def _clocked(m: Matched, events: Events) -> Flags:
     return found
 
 
-def _pairs(
+def _absent(
     m: Matched, settled: Settled, undelivered: Iterable[tuple[int, int]]
 ) -> tuple[Ints, Ints]:
-    """Return (send, process): each may have been delivered there, though the log does not say."""
+    """Return (send, process): the log lacks a delivery there, which the send asks for."""
     sends = np.flatnonzero(m.kind == SEND)
     sends = sends[np.argsort(m.key[sends], kind="stable")]
     rows = np.array(list(undelivered), np.int64).reshape(-1, 2)
@@ -174,22 +302,8 @@ def _pairs(
     others = everyone[1] != m.who[everyone[0]]
     parts.append((everyone[0][others], everyone[1][others]))
     source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return source, target
-
-
-def _pass(
-    m: Matched, flags: tuple[Flags, Flags], sources: Ints, maybe: _Maybe, known: Vectors | None
-) -> tuple[Vectors, int]:
-    """Return (vectors of the sources, the first delivery that may be late or -1)."""
-    keep = np.full(m.kind.size, -1, np.int64)
-    keep[sources] = np.arange(sources.size)
-    n = m.start.size - 1
-    if known is None:
-        known = np.zeros((sources.size, 3, n), np.int32)
-    edges = m.edges.first, m.edges.source
-    events = m.start, m.who, m.kind, m.link, m.uses
-    vectors, exposed = _sweep(n, events, edges, flags, keep, known, maybe[1:])
-    return vectors, int(exposed)
+    order = np.lexsort((target, source))
+    return source[order], target[order]
 
 
 @inline
@@ -217,29 +331,62 @@ def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool
 
 
 @jit
+def _bounds(row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Ints, Ints]) -> None:
+    """Note for the sends that a process now follows which clock was its last without them."""
+    begin, rank, bound = asked
+    n = row.size
+    for s in range(n):
+        cell = p * n + s
+        while at[cell] < begin[cell + 1] and rank[at[cell]] <= row[s]:
+            bound[at[cell]] = clocked
+            at[cell] += 1
+
+
+@jit
+def _grown(pool: Vectors, used: int) -> Vectors:
+    """Return a pool with room for one more."""
+    if used < pool.shape[0]:
+        return pool
+    wider = np.zeros((2 * used, *pool.shape[1:]), np.int32)
+    wider[:used] = pool
+    return wider
+
+
+@jit
+def _stray(state: Vectors, got: Vectors, p: int, is_clocked: Scalar) -> None:
+    """Note a delivery without its send; a clock counts all that it brought."""
+    if is_clocked:
+        for s in range(state.shape[1]):
+            got[1, s] = max(got[1, s], state[0, s])
+    else:
+        state[2, p] = state[0, p]
+        got[2, p] = state[0, p]
+
+
+@jit
 def _sweep(
     n: int,
     events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
     edges: tuple[Ints, Ints],
     flags: tuple[Flags, Flags],
-    keep: Ints,
+    wanted: tuple[Ints, int],
     known: Vectors,
     maybe: tuple[Ints, Ints, Ints],
-) -> tuple[Vectors, int]:
+    asked: tuple[Ints, Ints, Ints],
+) -> tuple[Vectors, Vectors, int]:
     """Run three vectors per process: what is past, what may be, and the strays that may be.
 
     A stray is a delivery without its send; the third vector has the last one of each process.
     """
     start, who, kind, link, uses = events
-    strays, clocked = flags
-    after, number, begin = maybe
+    (strays, clocked), (keep, size), (after, number, begin) = flags, wanted, maybe
     state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 3, n), np.int32)
     pending, at = np.zeros((n, 3, n), np.int32), begin[:n].copy()
-    place, slot = start[:n].copy(), np.full(kind.size, -1, np.int64)
-    left, free = uses.copy(), [np.int64(0)]
-    pool, used = np.zeros((1024, 3, n), np.int32), 0
-    kept = np.zeros((known.shape[0], 3, n), np.int32)
+    place, slot, left = start[:n].copy(), np.full(kind.size, -1, np.int64), uses.copy()
+    pool, used, free = np.zeros((1024, 3, n), np.int32), 0, [np.int64(0)]
+    kept = np.zeros((size, 3, n), np.int32)
     has_edges, moved = edges[0].size > 0, True
+    asked_at, last_clock = asked[0][:-1].copy(), np.zeros(n, np.int64)
     while moved:
         moved = False
         for p in range(n):
@@ -262,7 +409,7 @@ def _sweep(
                 if follows >= 0:
                     vector, sender = pool[slot[follows]], who[follows]
                     if _may_be_late(got[p], vector, sender, follows - start[sender] + 1):
-                        return kept, i
+                        return kept, got, i
                     _merge(got[p], vector)
                     _merge(state[p], vector)
                     _release(follows, left, slot, free)
@@ -270,22 +417,22 @@ def _sweep(
                     _merge(pending[p], known[number[at[p]]])
                     at[p] += 1
                 state[p, 0, p] = spot
+                if asked[1].size:
+                    _bounds(state[p, 0], p, last_clock[p], asked_at, asked)
                 for s in range(n):
                     state[p, 1, s] = max(state[p, 1, s], pending[p, 1, s], state[p, 0, s])
                     state[p, 2, s] = max(state[p, 2, s], pending[p, 2, s])
                 if strays[i]:
-                    state[p, 2, p] = spot
+                    _stray(state[p], got[p], p, clocked[i])
                 if clocked[i]:
                     state[p, 1] = state[p, 0]
                     state[p, 2] = 0
+                    last_clock[p] = spot
                 if left[i] > 0:
                     if len(free) > 1:
                         slot[i] = free.pop()
                     else:
-                        if used == pool.shape[0]:
-                            wider = np.zeros((2 * used, 3, n), np.int32)
-                            wider[:used] = pool
-                            pool = wider
+                        pool = _grown(pool, used)
                         slot[i] = used
                         used += 1
                     pool[slot[i]] = state[p]
@@ -294,4 +441,6 @@ def _sweep(
                 i += 1
             place[p] = i
             moved |= i > begun
-    return kept, -1
+    for p in range(n):
+        _bounds(np.full(n, np.int32(2**31 - 1)), p, last_clock[p], asked_at, asked)
+    return kept, got, -1

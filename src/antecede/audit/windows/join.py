@@ -229,6 +229,17 @@ class Joined:
         """Return the messages that some stated destination has not delivered."""
         return [message for key, message in self.open.items() if self._left[key]]
 
+    def unaddressed(self) -> list[Open]:
+        """Return the messages that nobody delivered and whose destinations are not stated."""
+        windows = [stage.window for stage in self.stages]
+        return [
+            message
+            for key, message in self.open.items()
+            if key not in self._delivered
+            and message.number < windows[message.window].open_sends
+            and not windows[message.window].open_known[message.number]
+        ]
+
     def undelivered(
         self,
         dests: Callable[[Sequence[Open]], Mapping[int, tuple[str, ...] | None]],

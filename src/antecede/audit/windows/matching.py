@@ -106,6 +106,7 @@ class Matched:
     resent: Ints  # sends (i) of a key that was sent before
     clash: Ints  # events (i) that have the seq of the event before them
     tie: Ints  # for each of these: REPEATED, TIED or TIED_LOCAL
+    original: NDArray[np.int8]  # i -> kind in the log
     edges: Edges
     patched: Ints  # row of the patch -> its event, -1 if it is not here
 
@@ -294,20 +295,18 @@ def _pair(
     return link, uses, got, incoming[:count].copy(), redelivered[:repeats].copy()
 
 
-def match(
-    events: Events, names: Ints, *, closed: bool, wanted: Ints, patch: Patch = NO_PATCH
-) -> Matched:
+def match(events: Events, names: Ints, wanted: Ints, patch: Patch = NO_PATCH) -> Matched:
     """Sort and pair a window's events.
 
-    ``names`` are the hashes of the processes' names. A ``closed`` window has nothing outside it.
-    ``wanted`` are the keys that other windows ask for (sorted).
+    ``names`` are the hashes of the processes' names. ``wanted`` are the keys that other windows ask
+    for (sorted).
     """
     events, real, ends = _split(events)
     start, row = sort_rows(events, names.size)
     ordered = events.take(row)
     who, seq, key, marked = ordered.process, ordered.seq, ordered.key, ordered.kind
     clash = np.flatnonzero((seq[1:] == seq[:-1]) & (who[1:] == who[:-1])) + 1
-    tie = _ties(marked, key, clash)
+    tie, original = _ties(marked, key, clash), marked & 3
     at = anchors(start, seq, ends.process, ends.seq, ends.need)
     found, where = Ends(at, ends.kind, ends.key), patch.key
     if patch.key.size:
@@ -320,9 +319,7 @@ def match(
     kind[resent] = LOCAL
     link, uses, got, incoming, redelivered = _pair(who, kind, key, table, owner, names)
     known = marked == SEND + KNOWN
-    is_open = (kind == SEND) & known & (got != ordered.need)
-    if not closed:
-        is_open |= (kind == SEND) & ~known & (uses == 0)
+    is_open = (kind == SEND) & np.where(known, got != ordered.need, uses == 0)
     if wanted.size:
         at = np.minimum(np.searchsorted(wanted, key), wanted.size - 1)
         is_open |= (kind == SEND) & (wanted[at] == key)
@@ -347,6 +344,7 @@ def match(
         resent=resent,
         clash=clash,
         tie=tie,
+        original=original,
         edges=edges,
         patched=where,
     )

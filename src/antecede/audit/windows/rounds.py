@@ -16,7 +16,7 @@ import numpy as np
 
 from antecede.arrays import Ints
 from antecede.audit.windows.copies import Copies, Settled, settle
-from antecede.audit.windows.hidden import EVENTS_MAX, Hidden, find_hidden
+from antecede.audit.windows.hidden import EVENTS_MAX, Hidden, Place, find_hidden
 from antecede.audit.windows.join import Joined, Late, Lost, Open
 from antecede.audit.windows.matching import Events
 from antecede.audit.windows.stitch import Needs
@@ -246,17 +246,42 @@ def _destinations(
     return {**known, **arrangement.dests(unknown)} if unknown else known
 
 
-def hidden(arrangement: Arrangement, answer: Answer) -> Hidden | None:
-    """Return what the events that the log lacks can hide, if anything."""
-    joined, settled = answer.joined, answer.settled
+def absent(arrangement: Arrangement, answer: Answer) -> list[tuple[int, int]]:
+    """Return (key, process) where a stated destination in the log has not delivered a message."""
     dests = partial(_destinations, arrangement, answer.windows)
-    absent = joined.undelivered(dests, arrangement.names)
+    found = answer.joined.undelivered(dests, arrangement.names)
     # Messages that were settled have theirs with them.
-    absent = [(key, p) for key, p in absent if key not in settled.alias]
+    return [(key, p) for key, p in found if key not in answer.settled.alias]
+
+
+def hidden(
+    arrangement: Arrangement, answer: Answer, absent: list[tuple[int, int]], *, until_end: bool
+) -> Hidden | None:
+    """Return what the events that the log lacks can hide, if anything."""
+    if until_end and not _is_strange(answer):
+        return _unaddressed(answer)
     if sum(window.events for window in answer.windows) > EVENTS_MAX:
         return Hidden(None)
     events = arrangement.events_of((0, arrangement.windows - 1))
-    return find_hidden(events, arrangement.hashes, settled, absent)
+    return find_hidden(events, arrangement.hashes, answer.settled, absent, until_end=until_end)
+
+
+def _is_strange(answer: Answer) -> bool:
+    """Return whether deliveries in the log bring order that it does not show."""
+    settled = answer.settled
+    known = [settled.alone.get(key, "") for _, _, key in answer.joined.unsent]
+    return any(why is not None for why in known) or bool(settled.maybe or settled.unknown)
+
+
+def _unaddressed(answer: Answer) -> Hidden | None:
+    """Find a send that nobody delivered, to unknown destinations, of which some have an effect."""
+    final = answer.joined.final
+    for message in answer.joined.unaddressed():
+        reached = np.flatnonzero(final[:, message.sender] >= message.position)
+        others = reached[reached != message.sender]
+        if others.size:
+            return Hidden(Place(int(others[0]), message.key, None))
+    return None
 
 
 def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:

@@ -71,6 +71,7 @@ class Window:
     open_seq: Ints
     open_left: Ints  # exclusive or of the destinations still to come
     open_known: Flags
+    open_sends: int  # how many of these are sends; edges come after them
     open_detailed: Ints  # the u that the next two tables describe, sorted
     open_vector: Vectors = field(default_factory=_none)  # one row for each of these
     open_first: Ints = field(
@@ -99,7 +100,7 @@ class Window:
         default_factory=_none
     )  # row of these -> it is the send that owns its message
     row_keys: Ints = field(default_factory=_NO_KEYS.copy)  # row of these -> key
-    kinds: Ints  # sends, deliveries, local events
+    kinds: Ints  # sends, deliveries, local events, sends without stated destinations
     names: dict[int, str] = field(default_factory=dict)
     dests: dict[int, tuple[str, ...] | None] = field(default_factory=dict)
     collision: bool = False  # two names have the same hash
@@ -112,9 +113,7 @@ class _Work:
     def __init__(self, events: Events, names: Ints, request: Request) -> None:
         self.n = names.size
         self.request = request
-        self.m = match(
-            events, names, closed=request.closed, wanted=request.wanted, patch=request.patch
-        )
+        self.m = match(events, names, request.wanted, request.patch)
         self.cycles = self.edge_cycles = _NO_KEYS
         self.senders = self._senders()
         self.sends = np.flatnonzero(self.m.open)  # open sends; open edges come after them
@@ -237,6 +236,7 @@ def _describe(work: _Work) -> Window:
     count_sent = sent.size + m.resent.size
     sent = np.sort(np.concatenate((sent, m.key[m.resent], m.edges.keys)))
     deliveries = int((m.kind == DELIVER).sum())
+    unaddressed = int(np.count_nonzero((m.kind == SEND) & ~m.known))
     more = opens.size - sends.size
     return Window(
         events=size,
@@ -254,13 +254,14 @@ def _describe(work: _Work) -> Window:
         open_seq=m.seq[opens],
         open_left=np.concatenate((m.left[sends], np.zeros(more, np.int64))),
         open_known=np.concatenate((m.known[sends], np.zeros(more, np.bool_))),
+        open_sends=sends.size,
         open_detailed=work.detailed,
         open_got=got,
         redelivered=_rows(m, m.redelivered),
         clashes=np.column_stack((_rows(m, m.clash), m.tie)),
         resent=_rows(m, m.resent),
         cross=work.senders,
-        kinds=np.array([count_sent, deliveries, size - count_sent - deliveries]),
+        kinds=np.array([count_sent, deliveries, size - count_sent - deliveries, unaddressed]),
     )
 
 

@@ -31,4 +31,4 @@ def _sniff(head: str) -> float:
     return float(header.issuperset(EVENT_COLUMNS_NEEDED))
 
 
-FORMAT = Format("csv", (".csv",), each("csv", _read), _sniff)
+FORMAT = Format("csv", (".csv",), each("csv", _read), _sniff, is_numbered=True)

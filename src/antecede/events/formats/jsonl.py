@@ -136,4 +136,4 @@ def _sniff(head: str) -> float:
     return sum(fits) / max(1, len(lines))
 
 
-FORMAT = Format("jsonl", (".jsonl", ".ndjson"), each("jsonl", _read), _sniff)
+FORMAT = Format("jsonl", (".jsonl", ".ndjson"), each("jsonl", _read), _sniff, is_numbered=True)

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from antecede.errors import LogError
 from antecede.events.arrow_schemas import CLOCKS
+from antecede.events.lines import QUOTED_CHARS
 from antecede.events.log import (
-    QUOTED_CHARS,
     Format,
     Log,
     Source,

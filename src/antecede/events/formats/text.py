@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from antecede.errors import LogError, UsageError
 from antecede.events.drafts import Draft, log_of_drafts
+from antecede.events.lines import QUOTED_CHARS
 from antecede.events.log import (
-    QUOTED_CHARS,
     Format,
     Log,
     Source,

@@ -21,7 +21,9 @@ class Copy(NamedTuple):
     """One transmission from ``source`` to ``dest``.
 
     ``number`` counts the messages of the source from 1; what the protocol sends for its own
-    purposes has 0 and no ``dests``. ``control`` is what ``Packet.control`` shows.
+    purposes has 0 and no ``dests``. ``control`` is what ``Packet.control`` shows. Where processes
+    pass messages on, ``sender`` is the one who sent it first, and counts it, and ``place`` is the
+    copy's place among all from ``source`` to ``dest``.
     """
 
     source: str
@@ -29,6 +31,8 @@ class Copy(NamedTuple):
     number: int
     dests: frozenset[str]
     control: object
+    sender: str = ""
+    place: int = 0
 
 
 class Patient:
@@ -39,8 +43,12 @@ class Patient:
         self.waiting: list[Copy] = []
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Deliver what is ready, in order of arrival, until nothing is."""
+        """Keep a message that arrives, and deliver what is ready."""
         self.waiting.append(copy)
+        return self.release()
+
+    def release(self) -> list[Copy]:
+        """Deliver what is ready, in order of arrival, until nothing is."""
         delivered = []
         while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
             self.waiting.remove(ready)
@@ -55,6 +63,36 @@ class Patient:
     def deliver(self, copy: Copy) -> None:
         """Deliver a message."""
         raise NotImplementedError
+
+
+class Linked(Patient):
+    """A process that passes messages on, over links that keep order."""
+
+    def __init__(self, me: str) -> None:
+        super().__init__()
+        self.me = me
+        self.number = 0
+        self.posted: dict[str, int] = {}
+        self.taken: dict[str, int] = {}
+        """By neighbour, how much went there, and how much has come from there."""
+        self.delivered: list[Copy] = []
+
+    def post(
+        self, dest: str, sender: str, number: int, dests: frozenset[str], control: object
+    ) -> None:
+        """Put something on the link to a neighbour."""
+        self.posted[dest] = place = self.posted.get(dest, 0) + 1
+        self.outbox.append(Copy(self.me, dest, number, dests, control, sender, place))
+
+    def is_ready(self, copy: Copy) -> bool:
+        """Tell whether all before it on its link has been taken."""
+        return copy.place == self.taken.get(copy.source, 0) + 1
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take what is next on its link; return what is delivered of it."""
+        super().receive(copy)
+        delivered, self.delivered = self.delivered, []
+        return delivered
 
 
 class Specified(Protocol):

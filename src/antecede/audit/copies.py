@@ -1,0 +1,173 @@
+"""One id, sent several times: which send counts, and whose copy each delivery is.
+
+All sends of one id are one message that was passed on, unless the log shows otherwise. A send is a
+*relay* if its process had sent or delivered the message before, else an *origin*. If nobody is an
+origin, the first sends of those processes are, to which no other send is addressed: the message
+came to them from outside the log.
+
+- If one origin happened before all others (or is the only one), its send counts and owns every
+  delivery. The delivery is judged against it, and follows it.
+- Otherwise the origins are different messages with the same id. A delivery belongs to the origin
+  whose copy it must be; if there are several possibilities, it belongs to none.
+- A *reply* under the id of its request is a message of its own: a send to the one process that had
+  sent the id before and then delivers it, if no other send is addressed to that process.
+
+A send can have caused a delivery at p if it is addressed to p (or the log does not say to whom), p
+did not make it after the delivery, and its process can have got the message without p, or p had
+sent it before. If only one send can, the delivery also follows that one: it came through this
+relay. If every process had the message before it sent it, the first send is not in the log, and any
+delivery may be a copy of that one.
+
+A process that sent the message has it. Copies that come back to it are not judged, unless the send
+that counts names it as a destination, or they are replies. None of this depends on the names of
+processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from antecede.events.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
+
+#: Why a delivery of such a message stands alone; a copy that came back is nothing to report.
+STRAY, AMBIGUOUS, RETURNED = 1, 2, 3
+FINDINGS = {STRAY: DELIVERY_WITHOUT_SEND, AMBIGUOUS: DELIVERY_AMBIGUOUS}
+
+
+class Row(NamedTuple):
+    """A send or delivery; ``number`` is its place among all events, in the order of processes."""
+
+    number: int
+    process: int
+    is_send: bool
+    dests: frozenset[int] | None
+
+    def is_for(self, process: int) -> bool:
+        """Return whether it may be addressed to a process."""
+        return self.dests is None or process in self.dests
+
+    def names(self, process: int) -> bool:
+        """Return whether it is addressed to a process by name."""
+        return self.dests is not None and process in self.dests
+
+
+class Message:
+    """The sends and deliveries of one id, in the order of their processes."""
+
+    def __init__(self, rows: list[Row], earliest: int | None = None) -> None:
+        self.rows = rows
+        self.by_process: dict[int, list[Row]] = {}
+        for row in rows:
+            self.by_process.setdefault(row.process, []).append(row)
+        self.sends = [row for row in rows if row.is_send]
+        first = [mine[0] for mine in self.by_process.values()]
+        self.origins = [row for row in first if row.is_send] or self._from_outside()
+        if not self.origins and len(self.sends) == 1:
+            self.origins = self.sends
+        self.owners = [o for o in self.origins if earliest is None or o.process == earliest]
+        self.deliveries = {
+            p: next(row for row in mine if not row.is_send)
+            for p, mine in self.by_process.items()
+            if not all(row.is_send for row in mine)
+        }
+        self.causes = {p: self._causes(d) for p, d in self.deliveries.items()}
+        self.replies = {p: causes[0] for p, causes in self.causes.items() if self._is_reply(p)}
+        self._owner: dict[int, Row | int] = {**self._found_owners(), **self.replies}
+
+    def _from_outside(self) -> list[Row]:
+        """Return the first send of each process to which no send is addressed."""
+        found = []
+        for p, mine in self.by_process.items():
+            sends = [row for row in mine if row.is_send]
+            others = (c for c in self.sends if c.process != p)
+            if (
+                sends
+                and not any(c.names(p) for c in sends)
+                and not any(c.is_for(p) for c in others)
+            ):
+                found.append(sends[0])
+        return found
+
+    def _sent_before(self, delivery: Row) -> list[Row]:
+        mine = self.by_process[delivery.process]
+        return [c for c in mine if c.is_send and c.number < delivery.number]
+
+    def _causes(self, delivery: Row) -> list[Row]:
+        """Return the sends that can have caused the first delivery at a process."""
+        p, own = delivery.process, self._sent_before(delivery)
+        others = [c for c in self.sends if c.process != p and c.is_for(p)]
+        if own:
+            return others + [c for c in own if c.names(p) or (c.is_for(p) and not others)]
+        if not self.origins or all(c in self.origins for c in others):
+            return others
+        reached = self._reached_without(p)
+        return [c for c in others if c.process in reached]
+
+    def _reached_without(self, process: int) -> set[int]:
+        """Return the processes that can have got the message without ``process``."""
+        reached = {o.process for o in self.origins} - {process}
+        todo = list(reached)
+        while todo:
+            sends = [c for c in self.by_process[todo.pop()] if c.is_send]
+            fresh = {q for q in self.deliveries if any(c.is_for(q) for c in sends)}
+            fresh -= {*reached, process}
+            reached |= fresh
+            todo += fresh
+        return reached
+
+    def _is_reply(self, process: int) -> bool:
+        """Return whether what a process delivered is a reply to what it had sent."""
+        causes, delivery = self.causes[process], self.deliveries[process]
+        if len(causes) != 1 or causes[0].process == process or causes[0] in self.origins:
+            return False
+        return causes[0].dests == frozenset({process}) and bool(self._sent_before(delivery))
+
+    def _found_owners(self) -> dict[int, Row | int]:
+        """Return, by process, the send that owns the first delivery there, or why none does."""
+        found: dict[int, Row | int] = {}
+        senders = {o.process: o for o in self.owners}
+        if len(self.owners) == 1:
+            owner = self.owners[0]
+            for p, delivery in self.deliveries.items():
+                found[p] = self._single_owner(owner, delivery)
+            return found
+        moved = True
+        while moved:
+            moved = False
+            for p, causes in self.causes.items():
+                if p in found or len(causes) != 1:
+                    continue
+                owner_of = senders.get(causes[0].process) or found.get(causes[0].process)
+                if isinstance(owner_of, Row):
+                    found[p] = owner_of
+                    moved = True
+        return {p: found.get(p, self._why_alone(p)) for p in self.deliveries}
+
+    def _single_owner(self, owner: Row, delivery: Row) -> Row | int:
+        p, at = delivery.process, delivery.number
+        if p != owner.process:
+            return RETURNED if self._sent_before(delivery) and not owner.names(p) else owner
+        if owner.names(p) or (len(self.sends) == 1 and at > owner.number):
+            return owner
+        return STRAY if at < owner.number else RETURNED
+
+    def _why_alone(self, process: int) -> int:
+        return AMBIGUOUS if self.causes[process] and self.origins else STRAY
+
+    def owner_of(self, process: int) -> Row | int:
+        """Return the send that owns the deliveries at a process, or why none does."""
+        return self._owner[process]
+
+    def edges(self) -> Iterable[tuple[int, int]]:
+        """Return (send, delivery) where a delivery must have come through a relay."""
+        for p, causes in self.causes.items():
+            if self.origins and len(causes) == 1 and causes[0] != self._owner[p]:
+                yield causes[0].number, self.deliveries[p].number
+
+    def maybe(self) -> Iterable[tuple[int, int]]:
+        """Return (send, delivery) where a copy that came back may be the copy of several sends."""
+        for p, causes in self.causes.items():
+            if len(causes) > 1 and self._owner[p] == RETURNED:
+                for cause in causes:
+                    yield cause.number, self.deliveries[p].number

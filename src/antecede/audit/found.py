@@ -1,0 +1,245 @@
+"""What an audit found, and the audit of a log in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from antecede.audit.doubt import find_doubt
+from antecede.audit.plain import Clock, Order, count, findings_of, missing_rows, violation_rows
+from antecede.audit.rows import cycles, finding_rows, summarise
+from antecede.audit.sentences import sentence
+from antecede.audit.ties import is_certain, tied_events
+from antecede.audit.verdicts import (
+    CAUSALLY_ORDERED,
+    Asked,
+    Trust,
+    Verdict,
+    decide,
+    hidden,
+    is_numbered,
+    trust_in,
+)
+from antecede.errors import UsageError
+from antecede.events.lines import ours
+from antecede.events.rule import Event
+from antecede.events.tables import LOCAL, SEND
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from antecede.audit.around import Rows
+    from antecede.audit.drawings import Drawing
+
+Table = list[dict[str, Any]]
+#: A frame of Spark, or an Arrow table.
+Frame: TypeAlias = Any
+#: How many violations a notebook shows.
+CARD_ROWS = 5
+#: The column that is added to the violations, last, where the log has times.
+SECONDS = "lateness_seconds"
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit found; the frames are Spark's where the events were, else Arrow tables.
+
+    A notebook shows it as the verdict with the worst violations, the first of them drawn.
+    """
+
+    verdict: Verdict
+    """``ordered``, ``broken`` or ``undecidable``."""
+    reason: str
+    """Why, in one sentence."""
+    summary: dict[str, Any]
+    """The counts, as in ``summary.json``."""
+    records: Mapping[str, Table]
+    """The rows of the tables ``violations``, ``missing`` and ``findings``."""
+    frame: Callable[[pa.Table], Any] | None = None
+    """What makes a frame of a table, where the events were in frames."""
+    rows: Rows | None = None
+    """The log itself, to draw parts of it."""
+
+    def __repr__(self) -> str:
+        return f"<Audit: {self.verdict}. {self.reason}>"
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """The three tables as Arrow."""
+        return tables_of(self.records)
+
+    @cached_property
+    def violations(self) -> Frame:
+        """The messages that a process delivered after an effect of them.
+
+        ``to_pandas()`` (in Spark ``toPandas()``) makes a data frame of it.
+        """
+        return self._framed("violations")
+
+    @cached_property
+    def missing(self) -> Frame:
+        """The messages that a process never delivered, although it delivered an effect of them."""
+        return self._framed("missing")
+
+    @cached_property
+    def findings(self) -> Frame:
+        """The inconsistencies of the log."""
+        return self._framed("findings")
+
+    def _framed(self, name: str) -> Frame:
+        table = self.tables[name]
+        return table if self.frame is None else self.frame(table)
+
+    def explain(self, process: str, message: str) -> str:
+        """Return the sentence that says why ``message`` was late at ``process``."""
+        for row in self.records["violations"]:
+            if row["process"] == process and row["message"] == message:
+                return sentence(row, beyond_messages=self.summary["beyond_messages"])
+        msg = f"{message!r} did not violate causal order at {process!r}; see the violations table"
+        raise UsageError(msg)
+
+    def draw(self, message: str | None = None) -> Drawing:
+        """Draw what happened around a message, or the worst violations; notebooks show it."""
+        from antecede.audit.drawings import around, worst
+
+        assert self.rows is not None
+        if message is not None:
+            return around(self.rows, self.records, self.summary, message)
+        return worst(self.rows, self.records, self.summary)
+
+    def report(self, path: str | PathLike[str]) -> Path:
+        """Write a page, one HTML file: the verdict, diagrams and tables; return its path."""
+        from antecede.report.audit_page import ROWS_MAX, audit_page
+
+        first = {name: found[:ROWS_MAX] for name, found in self.records.items()}
+        page = audit_page(self.summary, first, self.draw().illustrations, log="the log", facts={})
+        with ours("write the page", path):
+            Path(path).write_text(page, encoding="utf-8")
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        from antecede.audit.around import illustrate
+        from antecede.report.audit_page import card
+
+        late = self.records["violations"][:CARD_ROWS]
+        drawn = illustrate(self.rows, late[:1], self.summary) if self.rows else []
+        return card(self.summary, late, drawn)
+
+
+def found_as(
+    decided: tuple[Verdict, str], summary: dict[str, Any], rows: Mapping[str, Table]
+) -> Audit:
+    """Return an audit, its verdict in the summary too."""
+    verdict, reason = decided
+    summary |= {"verdict": verdict, "reason": reason}
+    summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
+    return Audit(verdict, reason, summary, rows)
+
+
+def audit_events(
+    events: Sequence[Event],
+    clocks: Sequence[Clock | None] = (),
+    asked: Asked | None = None,
+    rejected: int = 0,
+) -> Audit:
+    """Check a log in plain Python; ``clocks`` has one for each event, if any has one.
+
+    ``rejected`` is how many rows were not events.
+    """
+    asked = asked or Asked()
+    order = Order(events, clocks)
+    rows = {
+        "violations": violation_rows(order, asked.explain),
+        "missing": missing_rows(order),
+        "findings": finding_rows(findings_of(order)),
+    }
+    summary = summarise(count(order), *rows.values())
+    summary["rejected"] = rejected
+    summary["clocks"] = order.has_clocks
+    summary["beyond_messages"] = order.has_clocks or order.has_relays
+    summary["engine"] = "plain"
+    trust = trust_in(asked, is_numbered=_is_numbered(order), rejected=rejected)
+    what = [(event.kind, event.message or "") for event in order.events]
+    matters = [event.kind != LOCAL or order.has_clocks for event in order.events]
+    tied = tied_events(order.who, [event.seq for event in order.events], what, matters)
+    places = {(order.events[i].process, order.events[i].seq) for i in tied}
+    left_out = tied | {
+        row.number
+        for message in order.passed.values()
+        if any(row.number in tied for row in message.rows)
+        for row in message.rows
+    }
+    lost = [(one.send, one.process) for one in order.lost()] if trust.until_end else []
+    decided = decide(
+        summary,
+        cycles=cycles(rows["findings"]),
+        ties=[f"{process} at seq {seq}" for process, seq in sorted(places)],
+        is_certain=lambda: is_certain(order.start, order.link, order.edges, left_out, lost),
+        missing=rows["missing"],
+        is_whole=not order.undelivered(),
+        trust=trust,
+        undecidable=asked.undecidable,
+        doubt=lambda: None if asked.assume_complete else _doubt(order, summary, trust),
+    )
+    return found_as(decided, summary, rows)
+
+
+def _is_numbered(order: Order) -> bool:
+    """Return whether every process numbers its events without gaps."""
+    for p in range(len(order.names)):
+        seqs = [order.events[i].seq for i in range(order.start[p], order.start[p + 1])]
+        if not is_numbered(seqs[0], seqs[-1], len(set(seqs))):
+            return False
+    return True
+
+
+def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None:
+    """Say what the events that the log lacks can hide, or return None."""
+    sends = (i for i, e in enumerate(order.events) if e.kind == SEND and e.dests is None)
+    if trust.quoted and any(map(order.owns, sends)):
+        return hidden(UNADDRESSED, summary, trust)
+    place = find_doubt(order, until_end=trust.until_end)
+    if place is None:
+        return None
+    if place.event is None:
+        return hidden(TOO_LARGE, summary, trust)
+    event = order.events[place.event]
+    seq = None if event.kind == SEND else event.seq
+    return hidden(where_hidden(order.names[place.process], str(event.message), seq), summary, trust)
+
+
+UNADDRESSED = "a delivery of a message whose destinations the log does not state"
+TOO_LARGE = "the log is too large to find out where"
+
+
+def where_hidden(process: str, message: str, seq: int | None) -> str:
+    """Say which message may be late; without ``seq``, the log has no delivery of it there."""
+    if seq is None:
+        return f"{process} may have delivered {message}, which the log does not show, out of order"
+    return f"{process} may have delivered {message} (seq {seq}) after an effect"
+
+
+def tables_of(records: Mapping[str, Table]) -> dict[str, pa.Table]:
+    """Return rows as Arrow tables, by the names of their tables; they may have seconds besides."""
+    import pyarrow as pa
+
+    from antecede.events import arrow_schemas
+
+    schemas = {
+        "violations": arrow_schemas.VIOLATIONS,
+        "missing": arrow_schemas.MISSING,
+        "findings": arrow_schemas.FINDINGS,
+        "rejected": arrow_schemas.REJECTED,
+    }
+    found = {}
+    for name, rows in records.items():
+        schema = schemas[name]
+        for column in rows[0] if rows else ():
+            if column not in schema.names:
+                schema = schema.append(pa.field(column, pa.float64()))
+        found[name] = pa.Table.from_pylist(rows, schema)
+    return found

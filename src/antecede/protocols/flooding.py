@@ -1,0 +1,296 @@
+"""Causal broadcast by flooding links that keep order: PC-broadcast [NMM18]_.
+
+Processes are joined by links that keep order. A process sends a message to all its neighbours, and
+who gets a message for the first time passes it on to all others before it sends anything itself. So
+over each link a message comes behind everything that its source had delivered before: no control is
+needed but the message's own name, by which repeats are told.
+
+Links may be added while messages flow. A new link is not used at once, for what comes by it could
+overtake what is still on its way by others. The process floods a *ping* over the links that it has;
+when that arrives at the other end, all that was delivered before the ping is there too. The other
+end answers, and until then what is delivered is kept for the new link, and sent over it first.
+
+Why this is safe: over a link from p to q come, in order, all messages that p delivers after some
+point (but for those that q itself sent to p), and what p had delivered before that point, q has
+delivered before it gets anything by the link. For first links that point is the beginning; for a
+new one it is p's ping, which is flooded like a message, so that q has all that p had when it gets
+it. Hence if m is a cause of m', q has m before it gets m' for the first time, by whatever link.
+
+Differences from the paper
+--------------------------
+A message is not sent back to where it came from. A ping opens the link both ways: who gets one
+answers it with a ping of its own. Pings are kept for links that are being opened, as messages are;
+otherwise a later ping could overtake an earlier one of the same process, which is then taken for a
+repeat, and its link never opens. Repeats are told by numbers instead of a set of messages, which is
+n numbers, as long as nobody fails. The paper's processes come and go; here members are fixed. In
+pull mode processes pass on what their application has not taken yet.
+
+References
+----------
+.. [NMM18] B. Nédelec, P. Molli and A. Mostéfaoui. "Breaking the scalability barrier of causal
+   broadcast for large and dynamic systems". 37th Symposium on Reliable Distributed
+   Systems:51-60, 2018. https://doi.org/10.1109/SRDS.2018.00016
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar, cast
+
+from antecede.endpoint.arguments import as_links
+from antecede.endpoint.channels import Channels
+from antecede.endpoint.fields import Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.numbers import read_count, read_varint, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.relays import Chained, ChainWire
+from antecede.endpoint.rules import State
+from antecede.endpoint.view import View
+from antecede.errors import PeerError
+
+Ping = tuple[int, int]
+"""Whom a link is wanted to, and the number of the wish among the process's own."""
+
+
+def default_links(n: int) -> list[tuple[int, int]]:
+    """Return links from each place i to 2i and 2i + 1 (mod n): few, and nobody is far away."""
+    pairs = {(min(i, j), max(i, j)) for i in range(n) for j in (2 * i % n, (2 * i + 1) % n)}
+    return sorted([(i, j) for i, j in pairs if i != j])
+
+
+class FloodingWire(ChainWire):
+    """Nothing for messages; a ping, or an answer to one."""
+
+    def put(self, message: Message) -> bytes:
+        if message.seq:
+            return b""
+        ping = cast("Ping | None", message.control)
+        return b"\0" if ping is None else varint(ping[0] + 1) + varint(ping[1])
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        if message.seq:
+            return None, at
+        target, at = read_varint(data, at)
+        if not target:
+            return None, at
+        number, at = read_count(data, at, 1)
+        if target > self.view.n or target - 1 == message.sender:
+            raise PeerError("wants a link to itself, or to someone who is not a member")
+        return (target - 1, number), at
+
+    def spell(self, packet: Packet) -> object:
+        """Return ("ping", process, number), ("pong",), or nothing for messages."""
+        ping = cast("Ping | None", packet.content.control)
+        if packet.content.seq:
+            return None
+        return ("pong",) if ping is None else ("ping", self.view.members[ping[0]], ping[1])
+
+    def measure(self, packet: Packet) -> ControlSize:
+        """Return the name of a message, or of a ping: a process and a number."""
+        return ControlSize(1, 0, PAIR_BYTES)
+
+
+class Flooding(Chained):
+    """A process, its links, and the links that it opens."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="flooding",
+        idea="pass every message on over all links, which keep order",
+        paper="Nédelec, Molli, Mostéfaoui 2018",
+        casts=("broadcast",),
+        assumptions="links that connect all, also without those who fail; every packet arrives",
+        cost="a message's name; each message crosses every link once or twice",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "links": Option(
+                None,
+                "pairs of members that connect all; by default member i with 2i and 2i + 1 (mod n)",
+                check=as_links,
+            )
+        },
+        lost_by_skip="a process that is gone takes along what it has not passed on",
+        unmarked_by_skip="a message tells what went before it, but not what its sender knew of",
+        research=True,
+        bytes_per_entry=PAIR_BYTES,
+        has_roles=True,
+        opens_links=True,
+        variants=(
+            Variant("ring", lambda members: {"links": _ring(members)}),
+            Variant("line", lambda members: {"links": tuple(pairwise(members))}),
+        ),
+    )
+    WIRE: ClassVar = FloodingWire
+    DROPS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        given = cast("tuple[tuple[str, str], ...] | None", view.options["links"])
+        numbers = view.numbers
+        links = default_links(view.n) if given is None else [
+            (numbers[one], numbers[other]) for one, other in given
+        ]  # fmt: skip
+        self._near = sorted([i + j - me for i, j in links if me in (i, j)])
+        """Whom this process sends to, and who may send to it, as a mask."""
+        self._heard = sum([1 << near for near in self._near])
+        self._opening: dict[int, list[Message]] = {}
+        """By process to which a link is being opened, what has to go over it first."""
+        self._wishes = 0
+        self._pings = [0] * view.n
+        """How many links this process has wished for, and the last ping of each that came here."""
+        self._seen = Channels(view.n)
+        """Which messages of each sender are here."""
+
+    # Send.
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Send the message over all links."""
+        self._spread(message, self.me)
+
+    def _spread(self, message: Message, source: int) -> None:
+        """Send something over all links, except where it came from, and keep it for new ones."""
+        for dest in self._near:
+            if dest != source:
+                self._put(dest, message)
+        for dest, kept in self._opening.items():
+            if dest != source:
+                kept.append(message)
+
+    def _put(self, dest: int, message: Message) -> None:
+        if message.seq:
+            self.post(dest, message)
+        else:
+            self.outbox.append((dest, message, None))
+
+    def link(self, dest: int) -> None:
+        """Flood a ping; until it is answered, keep what has to go over the new link first."""
+        if dest not in self._near and dest not in self._opening and not self._gone >> dest & 1:
+            self._wishes += 1
+            wish = Message(self.view, self.me, 0, 0, b"", (dest, self._wishes))
+            self._spread(wish, self.me)
+            self._opening[dest] = []
+
+    # Receive.
+
+    def check(self, packet: Packet) -> str:
+        message, source = packet.content, packet.source_no
+        ping = cast("Ping | None", message.control)
+        if message.seq or ping is not None:
+            if not self._heard >> source & 1:
+                return "comes from a process that has no link to this one"
+        elif message.sender != source:
+            return "answers for another process"
+        if message.seq and message.dests | 1 << message.sender != self.view.everyone:
+            return "is not for all"
+        if message.sender != self.me:
+            return ""
+        if ping is not None and ping[1] > self._wishes and not self.is_stale:
+            return f"wants more links of this process than the {self._wishes} that it wished for"
+        return self.too_new(message.seq)
+
+    def drops(self, packet: Packet) -> bool:
+        """Tell whether a message is here already."""
+        return self._is_seen(packet.content)
+
+    def _is_seen(self, message: Message) -> bool:
+        return message.sender == self.me or self._seen.is_seen(message.sender, message.seq)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """Pass on what is here for the first time; answer a ping; use a link that was answered."""
+        message, source = packet.content, packet.source_no
+        self.reached[source] = max(self.key(packet), self.reached[source])
+        if message.seq:
+            if not self._is_seen(message):
+                self._seen.accept(message.sender, message.seq)
+                self._spread(message, source)
+        elif message.control is None:
+            self._use(source)
+        else:
+            target, number = cast("Ping", message.control)
+            if message.sender != self.me and number > self._pings[message.sender]:
+                self._pings[message.sender] = number
+                self._spread(message, source)
+                if target == self.me:
+                    self._heard |= 1 << message.sender
+                    self.say(message.sender, None)
+                    self.link(message.sender)
+        return self.places[source]
+
+    def _use(self, dest: int) -> None:
+        """Use a link from now on, and send over it first what was delivered since its ping."""
+        if dest in self._opening:
+            self._near = sorted([*self._near, dest])
+            for message in self._opening.pop(dest):
+                self._put(dest, message)
+
+    def newest(self, sender: int) -> int:
+        return self._seen.prefix[sender]
+
+    def ahead(self, sender: int) -> list[int]:
+        return sorted(self._seen.ahead[sender])
+
+    def gone(self, source: int) -> None:
+        """Use no link to it any more."""
+        super().gone(source)
+        self._near = [near for near in self._near if near != source]
+        self._opening.pop(source, None)
+
+    # What is kept.
+
+    def kept_entries(self) -> int:
+        """Return how many messages are kept for links that are being opened."""
+        return sum(map(len, self._opening.values()))
+
+    def state(self) -> State:
+        opening = [[dest, list(map(_saved, kept))] for dest, kept in self._opening.items()]
+        return super().state() | {
+            "near": list(self._near),
+            "heard": format(self._heard, "x"),
+            "opening": opening,
+            "wishes": self._wishes,
+            "pings": list(self._pings),
+            "prefix": list(self._seen.prefix),
+            "ahead": [sorted(numbers) for numbers in self._seen.ahead],
+        }
+
+    def load(self, state: Fields) -> None:
+        super().load(state)
+        n = self.view.n
+        self._near = state.numbers("near", most=n - 1)
+        self._heard = state.mask("heard", n)
+        for entry in state.list("opening"):
+            if type(entry) is not list or len(entry) != 2 or type(entry[1]) is not list:
+                raise state.wrong("opening", entry, "a member, and what is kept for it")
+            one = Fields("opening", {"dest": entry[0]})
+            dest = one.number("dest", 0, n - 1)
+            self._opening[dest] = [self._loaded(saved) for saved in entry[1]]
+        self._wishes = state.number("wishes")
+        self._pings = state.numbers("pings", n)
+        self._seen.prefix = state.numbers("prefix", n)
+        self._seen.ahead = state.beyond("ahead", self._seen.prefix)
+
+    def _loaded(self, saved: object) -> Message:
+        """Return what :func:`_saved` returned."""
+        names = ("sender", "seq", "dests", "payload", "target", "number")
+        values = saved if type(saved) is list and len(saved) == len(names) else [None] * len(names)
+        one, n = Fields("opening", dict(zip(names, values, strict=True))), self.view.n
+        sender, seq = one.number("sender", 0, n - 1), one.number("seq")
+        dests, payload = one.mask("dests", n), one.value("payload", bytes)
+        ping = one.number("target", 0, n - 1), one.number("number")
+        return Message(self.view, sender, seq, dests, payload, None if seq else ping)
+
+
+def _saved(message: Message) -> list[object]:
+    """Return a message, or a ping, as state keeps it."""
+    target, number = cast("Ping", message.control or (0, 0))
+    dests = format(message.dests, "x")
+    return [message.sender, message.seq, dests, message.payload, target, number]
+
+
+def _ring(members: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return a link from each to the next, and from the last to the first."""
+    around = members if len(members) < 3 else (*members, members[0])
+    return tuple(pairwise(around))
+
+
+register(Flooding)

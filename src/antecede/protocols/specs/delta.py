@@ -1,0 +1,67 @@
+"""[BMR96]: delta-causal broadcast, in our words: its program was not available to us."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from antecede.protocols.specs import Copy, Patient
+
+VARIANTS = ("short",)
+Times = tuple[tuple[str, int], ...]
+
+
+class Process(Patient):
+    """A process with a clock that somebody else reads."""
+
+    def __init__(self, me: str, names: tuple[str, ...], lifetime: int = 1000) -> None:
+        super().__init__()
+        self.i = me
+        self.number = 0
+        self.now = 0
+        self.delta = lifetime
+        # LAST[k]: the time of k's last message delivered here (of our own: sent)
+        self.last = dict.fromkeys(names, 0)
+
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send a message with its time, and the times of those before."""
+        self.number += 1
+        # the time of a message is later than all that it follows
+        time = max(self.now, max(self.last.values()) + 1)
+        for j in sorted(dests):
+            self.outbox.append(Copy(self.i, j, self.number, dests, (time, self.kept())))
+        self.last[self.i] = time
+
+    def is_ready(self, copy: Copy) -> bool:
+        """Tell whether all before it is delivered, or its lifetime is over."""
+        _, before = cast("tuple[int, Times]", copy.control)
+        return all(
+            time <= self.last[k] or self.now > time + self.delta
+            for k, time in before
+            if k != self.i
+        )
+
+    def release(self) -> list[Copy]:
+        """Deliver what is ready and not too late."""
+        return [one for one in super().release() if not self.is_over(one)]
+
+    def deliver(self, copy: Copy) -> None:
+        """Deliver a message unless its lifetime is over."""
+        if not self.is_over(copy):
+            self.last[copy.source] = self.time(copy)
+
+    def tick(self, now: int) -> list[Copy]:
+        """Deliver what need not wait any longer."""
+        self.now = now
+        return self.release()
+
+    def is_over(self, copy: Copy) -> bool:
+        """Tell whether a message's lifetime is over."""
+        return self.now > self.time(copy) + self.delta
+
+    def time(self, copy: Copy) -> int:
+        """Return a message's time."""
+        return cast("tuple[int, Times]", copy.control)[0]
+
+    def kept(self) -> Times:
+        """Return LAST, sorted."""
+        return tuple(sorted(self.last.items()))

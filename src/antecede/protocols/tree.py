@@ -1,0 +1,140 @@
+"""Multicast over a tree of links that keep order, without control: after Blessing et al. [BCD17]_.
+
+Processes form a tree. A message goes along the tree to its destinations, and every process on the
+way passes it on in the order in which messages reach it. Between two processes there is one path
+only, so nothing can overtake: whatever a message causes must take the same links behind it.
+
+Why this is safe: let m be on its way from v0, its sender, by v1, v2 and so on to d. Every process
+on this way takes m before anything that m caused. For v0 this is so. What comes to the next process
+by the link that brings m was sent on behind m, for the process before had taken m first. What comes
+there from elsewhere was sent on this side of the link; a chain from m to it has crossed the link,
+behind m or with it. So d, which is the last process on the way, delivers m first.
+
+Differences from the paper
+--------------------------
+The paper's processes are actors in a tree that grows; here the tree is fixed for a view. A message
+goes only where it has destinations. A sender that is among its own destinations delivers at once.
+The links of the paper keep order; here each packet also names the message before it on its link, so
+that whoever lost one can tell which. In pull mode processes pass on what their application has not
+taken yet, and each application takes in that order.
+
+References
+----------
+.. [BCD17] S. Blessing, S. Clebsch and S. Drossopoulou. "Tree topologies for causal message
+   delivery". 7th Workshop on Programming Based on Actors, Agents, and Decentralized
+   Control:1-10, 2017. https://doi.org/10.1145/3141834.3141835
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar, cast
+
+from antecede.endpoint.arguments import as_links
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import Message, Packet
+from antecede.endpoint.registry import register
+from antecede.endpoint.relays import Chained
+from antecede.endpoint.view import View
+from antecede.errors import UsageError
+
+Links = tuple[tuple[str, str], ...]
+
+
+def _as_tree(option: str, value: object, members: tuple[str, ...]) -> Links | None:
+    """Return the option ``links``; refuse those that form no tree."""
+    links = as_links(option, value, members)
+    if links is not None and len(links) != len(members) - 1:
+        msg = (
+            f"{option} has {len(links)} links for {len(members)} members: a tree has one fewer "
+            "than members; leave out those that close a circle"
+        )
+        raise UsageError(msg)
+    return links
+
+
+def default_links(n: int) -> list[tuple[int, int]]:
+    """Return the links of a binary tree: each place but the first, with the one above it."""
+    return [((place - 1) // 2, place) for place in range(1, n)]
+
+
+class Tree(Chained):
+    """A process, its neighbours in the tree, and whom it reaches by each."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="tree",
+        idea="messages go along a tree of links that keep order",
+        paper="Blessing, Clebsch, Drossopoulou 2017",
+        assumptions="a fixed tree; no process fails, for each joins parts; every packet arrives",
+        cost="the name of the message before on a link; a packet and a hop per link on the way",
+        promises=frozenset({"safety", "liveness", "quiescence"}),
+        options={
+            "links": Option(
+                None,
+                "pairs of members that form a tree; by default a binary tree in the order of "
+                "members",
+                check=_as_tree,
+            )
+        },
+        lost_by_skip="a process that is gone takes along what it has not passed on",
+        unmarked_by_skip="a message tells what went before it, but not what its sender knew of",
+        research=True,
+        bytes_per_entry=0,
+        has_roles=True,
+        variants=(
+            Variant("line", lambda members: {"links": tuple(pairwise(members))}),
+            Variant(
+                "star", lambda members: {"links": tuple((members[-1], m) for m in members[:-1])}
+            ),
+        ),
+    )
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        beside: list[list[int]] = [[] for _ in range(view.n)]
+        given = cast("Links | None", view.options["links"])
+        numbers = view.numbers
+        for one, other in (
+            default_links(view.n)
+            if given is None
+            else [(numbers[one], numbers[other]) for one, other in given]
+        ):
+            beside[one].append(other)
+            beside[other].append(one)
+        self._sides = {near: _side(beside, me, near) for near in sorted(beside[me])}
+        """By neighbour, all whom it leads to, as a mask."""
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
+        """Let the message set out towards its destinations."""
+        self._pass_on(message, self.me)
+
+    def _pass_on(self, message: Message, source: int) -> None:
+        """Pass a message on to every side with a destination, except where it came from."""
+        due = message.dests & ~(1 << message.sender)
+        for near, side in self._sides.items():
+            if near != source and due & side:
+                self.post(near, message)
+
+    def check(self, packet: Packet) -> str:
+        message, side = packet.content, self._sides.get(packet.source_no, 0)
+        if not (message.seq and side >> message.sender & 1 and message.dests & ~side):
+            return "is not a message that comes along the tree"
+        return super().check(packet)
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        places = super().taken(packet)
+        self._pass_on(packet.content, packet.source_no)
+        return places
+
+
+def _side(beside: list[list[int]], me: int, near: int) -> int:
+    """Return whom a neighbour leads to, as a mask."""
+    side, rest = 0, [(near, me)]
+    while rest:
+        here, behind = rest.pop()
+        side |= 1 << here
+        rest += [(further, here) for further in beside[here] if further != behind]
+    return side
+
+
+register(Tree)

@@ -1,0 +1,52 @@
+"""The plain engine is the truth: the local one and Spark give the same answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from antecede.audit.found import audit_events
+from tests.audit.campaign import differences
+from tests.support.histories import CLOCKED, RELAYED, SHAPES, Shape, history
+from tests.support.oracles import Truth, oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_local_engine_gives_the_same_answers() -> None:
+    """``python -m tests.audit.campaign --histories 20000`` compares more."""
+    seen = set()
+    for seed in range(0, 1000, 4):
+        verdict, wrong = differences(seed)
+        assert not wrong, f"seed={seed}: {wrong}"
+        seen.add(verdict)
+    assert seen == {"ordered", "broken", "undecidable"}
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_answers(spark: SparkSession) -> None:
+    for seed in (3, 17, 24, 90):
+        _, wrong = differences(seed, spark)
+        assert not wrong, f"seed={seed}: {wrong}"
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *RELAYED, *CLOCKED])
+def test_the_plain_engine_equals_the_oracle(shape: Shape) -> None:
+    for seed in range(12):
+        log = history(shape, seed)
+        clocks = [getattr(event, "clock", None) for event in log]
+        found = audit_events(log, [None if c is None else dict(c) for c in clocks])
+        truth = Truth()
+        for row in found.records["violations"]:
+            place = row["process"], row["message"]
+            late = row["overtaker"], row["seq"], row["overtaker_seq"], row["lateness"]
+            truth.violations[place] = late
+            truth.chain_lengths[place] = len(row["chain"])
+        for row in found.records["missing"]:
+            effect = row["overtaker"], row["overtaker_seq"]
+            truth.missing[row["process"], row["message"]] = effect
+        names = ("kind", "process", "seq", "message")
+        truth.findings = {tuple(row[name] for name in names) for row in found.records["findings"]}
+        assert truth == oracle(log), f"seed={seed}"
