@@ -28,7 +28,7 @@ from antecede.net.transports.certs import make_certificates
 
 NAMES = ("a", "b", "c")
 SPARE = "d"
-PATIENCE = 120.0
+PATIENCE = 900.0
 """Seconds in which everything must have arrived once the killing is over."""
 
 

@@ -152,8 +152,8 @@ def test_a_frame_costs_memory_and_time_in_proportion_to_its_bytes(size: int) -> 
                 seconds = time.process_time() - begin
                 _, peak = tracemalloc.get_traced_memory()
                 tracemalloc.stop()
-                assert peak < 50 * len(data) + 100_000, (data[60:90], peak)
-                assert seconds < 1.0 + 0.02 * len(data) / 1000, (data[60:90], seconds)
+                assert peak < 20 * len(data) + 200_000, (data[60:90], peak)
+                assert seconds < 1.0 + 0.01 * len(data) / 1000, (data[60:90], seconds)
             assert await is_well(a, b)
 
     run(main())
