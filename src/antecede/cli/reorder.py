@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -54,55 +54,57 @@ Waiting = Annotated[
     ),
 ]
 
+Format = Annotated[str, typer.Option("--format", help="Format of the files: parquet, json, csv.")]
+Messages = Annotated[
+    int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
+]
+OnMissing = Annotated[
+    str, typer.Option(help="wait for a missing cause, or release after --timeout.")
+]
+Horizon = Annotated[float, typer.Option(help="Seconds for which delivered ids are remembered.")]
+Name = Annotated[
+    list[str] | None,
+    typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
+]
+Members = Annotated[str | None, typer.Option(help="For packets: all processes, joined by commas.")]
+Readers = Annotated[
+    str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
+]
+Release = Annotated[
+    list[str] | None,
+    typer.Option(help="With --waiting: deliver this id without the causes it lacks."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="With --waiting: never deliver this id; nothing waits for it then."),
+]
+Dest = Annotated[str | None, typer.Option(help="With --release and --drop: the destination.")]
+HeldBytes = Annotated[int, typer.Option(min=1, help="Most bytes of rows that a bucket may hold.")]
+
 
 def reorder(
     source: Source = None,
     out: Out = None,
     *,
-    form: Annotated[
-        str, typer.Option("--format", help="Format of the files: parquet, json, csv.")
-    ] = ("parquet"),
+    form: Format = "parquet",
     checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
-    messages: Annotated[
-        int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
-    ] = None,
-    on_missing: Annotated[
-        str, typer.Option(help="wait for a missing cause, or release after --timeout.")
-    ] = "wait",
+    messages: Messages = None,
+    on_missing: OnMissing = "wait",
     timeout: Annotated[float | None, typer.Option(help="Seconds to wait for a cause.")] = None,
-    horizon: Annotated[
-        float, typer.Option(help="Seconds for which delivered ids are remembered.")
-    ] = 600.0,
+    horizon: Horizon = 600.0,
     buckets: Annotated[int, typer.Option(min=1, help="Units of parallel work.")] = 8,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
-    ] = None,
+    name: Name = None,
     packet: Column = None,
-    members: Annotated[
-        str | None, typer.Option(help="For packets: all processes, joined by commas.")
-    ] = None,
-    readers: Annotated[
-        str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
-    ] = None,
+    members: Members = None,
+    readers: Readers = None,
     waiting: Waiting = None,
-    release: Annotated[
-        list[str] | None,
-        typer.Option(help="With --waiting: deliver this id without the causes it lacks."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(help="With --waiting: never deliver this id; nothing waits for it then."),
-    ] = None,
-    dest: Annotated[
-        str | None, typer.Option(help="With --release and --drop: the destination.")
-    ] = None,
-    held_bytes: Annotated[
-        int, typer.Option(min=1, help="Most bytes of rows that a bucket may hold.")
-    ] = 256 << 20,
+    release: Release = None,
+    drop: Drop = None,
+    dest: Dest = None,
+    held_bytes: HeldBytes = 256 << 20,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "2g",
@@ -132,12 +134,8 @@ def reorder(
         "held_bytes_max": held_bytes,
         **_names(name or []),
     }
-    asked = [
-        *(("release", each) for each in release or ()),
-        *(("drop", each) for each in drop or ()),
-    ]
-    if asked or dest is not None:
-        _tell(waiting, asked, dest)
+    if release or drop or dest is not None:
+        _tell(waiting, release or (), drop or (), dest)
         return
     if packet is None and members is not None and source is not None and is_url(source):
         packet = "packet"
@@ -167,8 +165,11 @@ def _say_what_comes(source: str | None, waiting: Path | None, master: str | None
     typer.echo(f"antecede: starting {where} to {then}; this takes a while", err=True)
 
 
-def _tell(checkpoint: Path | None, asked: list[tuple[str, str]], dest: str | None) -> None:
+def _tell(
+    checkpoint: Path | None, release: Sequence[str], drop: Sequence[str], dest: str | None
+) -> None:
     """Leave commands for the query of a checkpoint; it obeys in its next batch."""
+    asked = [*(("release", key) for key in release), *(("drop", key) for key in drop)]
     from antecede.reorder.commands import leave_commands
     from antecede.reorder.source_and_sink import require_checkpoint
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -39,6 +40,8 @@ def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
     return found if rest is None else pa.concat_tables([found, rest])
 
 
+#: Options that only rows with packets have.
+_OF_PACKETS = ("members", "protocol", "readers", "options")
 #: How many buckets destinations are hashed to, unless told.
 BUCKETS = 8
 COUNT_MAX = 1 << 16
@@ -119,45 +122,74 @@ def reorder(
     work; one may hold ``held_bytes_max`` bytes of rows, and more end the query. Neither the number
     of buckets nor the names of columns may change over a checkpoint.
     """
-    policy_timeout = checked_policy(
-        on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
-    )
+    asked = dict(locals())
+    waits = checked_policy(on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming)
     _require_count("held_bytes_max", held_bytes_max, BYTES_MAX)
     if positions is not None:
-        return _by_positions(stream, positions, policy_timeout, locals())
-    plan, fixed = None, {"form": "causes", "buckets": buckets}
-    number: Number
-    is_numbered, told = True, None
-    names = {"id": id, "dest": dest or "dest", "causes": causes or "causes", "packet": packet}
-    if packet is None:
-        _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
-        found = find_names(stream, id, causes or "causes", dest, source, seq)
-        is_numbered, names["dest"] = found.numbered, found.dest
-        if not is_numbered:
-            fixed["form"] = "events"
-        rows, number = declared(stream, found, buckets)
-        if commands is not None:
-            told = commanded(stream, commands, has_dest=found.dest is not None)
-    else:
-        plan = make_plan(packet, members, protocol, readers, options)
-        _require_packets(stream, packet, causes, on_missing)
-        _require_no_commands(commands)
-        fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
-        rows, number = stream, Routed(plan, buckets)
+        return _by_positions(stream, positions, waits, asked)
     policy = Policy(
-        timeout=policy_timeout,
+        timeout=waits,
         horizon=round(horizon * 1e6),
-        fixed=json.dumps(fixed),
-        version=STATE_VERSION if plan is None else PACKET_STATE_VERSION,
+        fixed="",
+        version=STATE_VERSION,
         keeps_rejected=keep_rejected,
-        plan=plan,
-        columns=json.dumps(names),
-        numbered=is_numbered,
         held_bytes_max=held_bytes_max,
     )
+    rows, number, told, policy = (_by_causes if packet is None else _by_packets)(asked, policy)
     if stream.isStreaming:
         return _on_stream(rows, policy, number, told, buckets)
     return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+#: Rows, what adds their numbers, commands, and the policy.
+_Input: TypeAlias = tuple["DataFrame", Number, "DataFrame | None", Policy]
+
+
+def _by_causes(asked: Mapping[str, Any], policy: Policy) -> _Input:
+    """Check what was asked of rows with declared causes."""
+    _require_no_packets({name: asked[name] for name in _OF_PACKETS})
+    stream, buckets, commands = asked["stream"], asked["buckets"], asked["commands"]
+    causes = asked["causes"] or "causes"
+    names = find_names(stream, asked["id"], causes, asked["dest"], asked["source"], asked["seq"])
+    rows, number = declared(stream, names, buckets)
+    told = None
+    if commands is not None:
+        told = commanded(stream, commands, has_dest=names.dest is not None)
+    form = "causes" if names.numbered else "events"
+    columns = {"id": names.id, "dest": names.dest, "causes": causes, "packet": None}
+    return (
+        rows,
+        number,
+        told,
+        replace(
+            policy,
+            fixed=json.dumps({"form": form, "buckets": buckets}),
+            columns=json.dumps(columns),
+            numbered=names.numbered,
+        ),
+    )
+
+
+def _by_packets(asked: Mapping[str, Any], policy: Policy) -> _Input:
+    """Check what was asked of rows with packets."""
+    stream, packet, buckets = asked["stream"], asked["packet"], asked["buckets"]
+    plan = make_plan(packet, *(asked[name] for name in _OF_PACKETS))
+    _require_packets(stream, packet, asked["causes"], asked["on_missing"])
+    _require_no_commands(asked["commands"])
+    fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
+    columns = {"id": asked["id"], "dest": asked["dest"] or "dest", "packet": packet}
+    return (
+        stream,
+        Routed(plan, buckets),
+        None,
+        replace(
+            policy,
+            fixed=json.dumps(fixed),
+            version=PACKET_STATE_VERSION,
+            plan=plan,
+            columns=json.dumps(columns),
+        ),
+    )
 
 
 def _by_positions(
@@ -184,7 +216,7 @@ def _by_positions(
     )
 
 
-def _require_no_packets(**given: object) -> None:
+def _require_no_packets(given: Mapping[str, object]) -> None:
     """Refuse options that mean something only for packets."""
     for name, value in given.items():
         if value is not None:
