@@ -26,7 +26,7 @@ WITH_CONTROL = [
 #: Acknowledgements end what there is to say; so in a lie of m nobody acknowledges.
 ANSWERING = {"acknowledged"}
 #: Broadcasts: a process delivers nothing before all that it is told about.
-TRANSITIVE = {"broadcast", "context", "delta", "phases", "zones"}
+TRANSITIVE = {"broadcast", "context", "delta", "phases", "probabilistic", "zones"}
 
 
 def nothing(_: Packet) -> bool:

@@ -199,6 +199,7 @@ MUTANTS = [
     ("tree", "if self.me in copy.dests:", "if True:"),
     ("flooding", "self.q - {source}", "self.q"),
     ("flooding", "self.b[q] = []", "self.q.add(q)"),
+    ("probabilistic", "- (x in self.f[copy.source])", "- 1"),
     ("delta", "max(self.last.values()) + 1", "0"),
     ("delta", "time <= self.last[k] or", "time <= self.last[k] + 1 or"),
 ]

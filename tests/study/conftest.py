@@ -30,10 +30,11 @@ METRICS = (
     "false_held_fraction",
     "false_age",
     "network_delay_mean",
-    "acknowledgement_bytes_per_message",
+    "bytes_with_headers_per_message",
+    "dependents_per_copy",
     "saturated",
     "throughput",
-    "step_microseconds",
+    "operations",
     "extra_packets_per_copy",
 )
 

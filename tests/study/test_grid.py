@@ -38,7 +38,7 @@ def fake(row: Mapping[str, Any]) -> dict[str, Any]:
         "model_bytes_per_message": 10.0,
         "extra_bytes_per_message": 5.0,
         "wire_bytes_per_copy": None,
-        "saturated": row["x"] > 50,
+        "saturated": row["x"] > 50 and row["seed"] < 3,  # one seed is lucky
         "seconds": 0.01,
         "own_figure": factor,
     }
@@ -147,12 +147,12 @@ def test_means_intervals_and_paired_differences(spark: SparkSession, tmp_path: P
     assert difference[20.0]["ratio"] == pytest.approx(22 / 42)
     totals = [r for r in found.points.to_pylist() if r["metric"] == "total_bytes_per_message"]
     assert {row["mean"] for row in totals} == {15.0}
-    assert sum(row["saturated"] for row in found.overview.to_pylist()) == 6
+    assert sum(row["saturated"] for row in found.overview.to_pylist()) == 4
     full = {r["x"]: r for r in found.points.to_pylist() if r["metric"] == "saturated"}
     assert {x: (row["mean"], row["runs"]) for x, row in full.items()} == {
         10.0: (0.0, 3),
         20.0: (0.0, 3),
-        60.0: (1.0, 3),
+        60.0: (pytest.approx(2 / 3), 3),
     }
 
 

@@ -106,17 +106,18 @@ def test_an_experiment_measures_its_runs_and_a_foreign_row_is_a_plain_run() -> N
     assert executed(mixed, "bounded")["extra_packets_per_message"] > 0
 
 
-def test_acknowledgements_are_counted_where_the_experiment_asks_for_them() -> None:
-    for name, wanted in (("buffered", True), ("special", True), ("test", False)):
-        for case in EXPERIMENTS["special"].cases(QUICK):
-            if (
-                case.facet == "unicast"
-                and case.seed == 1
-                and case.protocol in ("buffered", "matrix")
-            ):
-                found = executed(case, name)
-                has = "acknowledgement_bytes_per_message" in found
-                assert has == (wanted and case.protocol == "buffered")
+def test_hardware_multicast_is_one_packet_for_all_copies() -> None:
+    found = {
+        case.series: executed(case, "variants")
+        for case in EXPERIMENTS["variants"].cases(QUICK)
+        if case.seed == 1 and case.facet == "delay=0.5"
+    }
+    hardware, printed = found["optimal:hardware"], found["optimal"]
+    assert hardware["data_packets_per_message"] == 1
+    assert printed["data_packets_per_message"] > 4
+    each = hardware["model_bytes_per_message"]
+    assert each == pytest.approx(hardware["model_bytes_per_copy"], rel=0.1)
+    assert each < printed["model_bytes_per_message"]
 
 
 NOVEL = """

@@ -111,7 +111,7 @@ class NonAtomic(Logged):
     INFO: ClassVar = ProtocolInfo(
         name="non_atomic",
         idea="no order among the parts of a non-atomic event",
-        paper="Kshemkalyani, Singhal 1998 (their question; our algorithm)",
+        paper="Kshemkalyani, Singhal 1998 (their question, answered here)",
         guarantee="causal order between different non-atomic events",
         cost="one entry per message not yet certain, one id per remaining destination, one clock",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),

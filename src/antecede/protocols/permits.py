@@ -1,6 +1,7 @@
 """Buffers for multicast and broadcast, with two numbers per message: an answer to [MF95]_.
 
 [MF95] sends one message at a time, to one destination, and asks for buffers that serve broadcast.
+The rule is not new with us, see below.
 Here messages are delivered as soon as they arrive, in channel order. What may have to wait is what
 their receiver sends afterwards: it leaves only when the sender of each message delivered before has
 given its *permit*, which says that all its messages up to that one have been delivered everywhere.
@@ -29,11 +30,24 @@ chain from m leaves i by some message x, sent at or after m. The receiver of x s
 only when all of i's messages up to x are delivered, m at d among them. If it sends to i, the chain
 leaves i once more, and the last time counts. If the chain never leaves i, channel order decides.
 
+We found this rule independently. [Alm26]_ names it: a sender's permission to send, together with
+FIFO channels, implies causal order. By its abstract, it proves this, and gives an algorithm that
+buffers at both ends, with metadata and work that are effectively constant per message. [TLK26]_
+(Cykas) also sends eagerly and constrains what recipients send on; [Alm26] finds it conservative.
+What is written out here, and checked by the oracle, is multicast and broadcast: one mark, that all
+packets carry, stands for the permits of all copies of all messages up to it.
+
 The acknowledgement means *delivered*, so in pull mode it is sent by ``take``. With acknowledgements
 on arrival and an own queue per source, order would be lost.
 
 References
 ----------
+.. [Alm26] P. S. Almeida. "Space-optimal, computation-optimal, topology-agnostic,
+   throughput-scalable causal delivery through hybrid buffering". arXiv:2601.11487, 2026.
+   https://arxiv.org/abs/2601.11487
+.. [TLK26] Y. Tong, N. Liittschwager and L. Kuper. "Can you keep a secret? A new protocol for
+   sender-side enforcement of causal message delivery". arXiv:2603.14690, 2026.
+   https://arxiv.org/abs/2603.14690
 .. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
    https://doi.org/10.1007/3-540-60042-6_14
@@ -102,7 +116,7 @@ class Permits(Rules):
     INFO: ClassVar = ProtocolInfo(
         name="permits",
         idea="deliver at once, send on by permit",
-        paper="Mattern, Fünfrocken 1995 (their question; our algorithm)",
+        paper="Mattern, Fünfrocken 1995 (their question; found independently of Almeida 2026)",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         lost_by_skip="messages do not tell their causes: what a skip lets go may overtake copies "

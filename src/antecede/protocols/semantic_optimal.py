@@ -26,6 +26,10 @@ here they do not. So a log states what it knows of: for each sender a *prefix* (
 to a number) and *points* beyond it. Absence means done only for a message that the log knows of.
 Messages with an entry are known, and so is what joins on to the prefix.
 
+Opt-Track [HKS18]_ is the nearest relative: a causally consistent store on [KS98]'s logs, in which a
+write depends on what its process has read, not on all that was delivered there. There a process's
+own writes still form a chain, so absence keeps its meaning.
+
 - The process keeps the log after each of its recent events. A message that depends on event k
   carries the log after k. What it replaces in that log for its destinations is dropped there, as in
   SND(2) and SND(3), and the result is merged into the latest log.
@@ -48,6 +52,9 @@ References
 .. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
    causal message ordering and their optimal implementation". Distributed Computing
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+.. [HKS18] T. Hsu, A. D. Kshemkalyani and M. Shen. "Causal consistency algorithms for partially
+   replicated and fully replicated systems". Future Generation Computer Systems, 2018 (Opt-Track
+   first appeared in 2015). https://doi.org/10.1016/j.future.2017.04.044
 """
 
 from __future__ import annotations
@@ -141,7 +148,7 @@ class SemanticOptimal(Rules):
     INFO: ClassVar = ProtocolInfo(
         name="semantic_optimal",
         idea="declared dependencies, with logs as small as optimal's",
-        paper="Gambhire, Kshemkalyani 2000 (their question; our algorithm)",
+        paper="Gambhire, Kshemkalyani 2000 (their question, answered here)",
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="one entry per message not yet certain, one id per remaining destination",
         promises=frozenset({"safety", "liveness", "quiescence"}),

@@ -11,11 +11,13 @@ has one (`posted - sent`). `held_time_*` are over held copies, `added_delay_*` o
 `buffer_mean` is how many copies one process keeps waiting, averaged over the measured time;
 `buffer_peak` is the most that any process kept waiting after the warm-up. `log_entries_*` are of
 what a process keeps after each of its steps: a send, or a receipt with all it delivers.
+`size_drift` and `latency_drift` compare the second half of the measured part with the first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +87,10 @@ def measure(
         "log_entries_mean": float(kept.mean()) if len(kept) else None,
         "log_entries_peak": int(kept.max()) if len(kept) else None,
         **_times(schedule, trace, part),
+        "size_drift": _drift(sent),
+        "latency_drift": _drift(
+            trace.delivered[part.delivered] - trace.sent[schedule.message[part.delivered]]
+        ),
         "extra_packets_per_message": _known(added.sum() / messages),
         "extra_bytes_per_message": _known(added_bytes.sum() / messages),
         **_queue_figures(schedule, trace),
@@ -121,6 +127,17 @@ def _waits(schedule: Schedule, trace: Trace, copies: NDArray[np.int64]) -> NDArr
     queued = trace.posted[copies] - trace.sent[schedule.message[copies]]
     waits: NDArray[np.float64] = queued + (trace.delivered[copies] - trace.arrived[copies])
     return waits
+
+
+def _drift(values: NDArray[Any]) -> float | None:
+    """Return how much the second half of a run differs from the first, as a share of the mean.
+
+    A run that has settled drifts by chance only: over several seeds, to either side.
+    """
+    middle, mean = len(values) // 2, float(values.mean()) if len(values) else 0.0
+    if not middle or not mean:
+        return None
+    return float(values[middle:].mean() - values[:middle].mean()) / mean
 
 
 def _known(value: float) -> float | None:

@@ -36,18 +36,21 @@ SAMPLE = 2000
 
 
 def false_causality(
-    schedule: Schedule, trace: Trace, limit: int | None = SAMPLE
+    schedule: Schedule, trace: Trace, *, warm_up: int = 0, limit: int | None = SAMPLE
 ) -> dict[str, float]:
     """Return the size of the false-causality relation, and the holds due to it ([GK00] section 2).
 
     Over the first `limit` messages of a run, under any protocol: pairs of messages of which one
     happened before the other, pairs that depend on each other semantically, and the difference.
+    By the paper's definition, a message depends on the one event that it names, on what that event
+    depends on, and so on; not on the events before it. (A protocol may order more.) Holds count
+    after the first `warm_up` deliveries per process, on average.
     A hold is false from the moment when everything that the copy semantically depends on has been
     delivered at its destination: how many copies are held falsely (as a fraction of all copies,
     and of those held), for how long (on average over all), and how much earlier the message had
     been sent that held one up (``false_age``, in seconds).
     """
-    walk = _Walk(schedule, trace)
+    walk = _Walk(schedule, trace, warm_up * schedule.n)
     for event in trace.order[trace.order >= 0].tolist():
         if event >= schedule.messages:
             walk.deliver(event - schedule.messages)
@@ -55,7 +58,7 @@ def false_causality(
             break
         else:
             walk.send(event)
-    messages, copies = max(1, walk.sends), max(1, walk.deliveries)
+    messages, copies = max(1, walk.sends), max(1, walk.judged)
     return {
         "causal_pairs_per_message": walk.causal / messages,
         "semantic_pairs_per_message": walk.semantic / messages,
@@ -70,16 +73,20 @@ def false_causality(
 class _Walk:
     """The past of every message, as a set of bits, along a run."""
 
-    def __init__(self, schedule: Schedule, trace: Trace) -> None:
-        self.sends = self.deliveries = self.causal = self.semantic = 0
+    def __init__(self, schedule: Schedule, trace: Trace, skipped: int) -> None:
+        self.sends = self.causal = self.semantic = 0
+        #: Deliveries so far after the warm-up; before it, how many are still to come.
+        self._place = -skipped
         self.held = self.false_held = 0
         self.false_delay = self.false_age = 0.0
         self._schedule, self._trace = schedule, trace
         self._message = schedule.message
         self._causal_at = [0] * schedule.n
-        # After each recent local event: all that a message depends on that depends on it.
+        # For each recent local event: all that a message depends on that depends on it.
         reach = max(1, int(schedule.rank.max(initial=1)))
-        self._semantic_at = [deque([0], maxlen=reach + 1) for _ in range(schedule.n)]
+        self._semantic_at = [deque([0], maxlen=reach) for _ in range(schedule.n)]
+        # For messages that depend on all events so far.
+        self._every_at = [0] * schedule.n
         self._pasts: dict[int, tuple[int, int, int]] = {}
         self._delivered: list[list[tuple[float, int, int]]] = [[] for _ in range(schedule.n)]
 
@@ -89,12 +96,16 @@ class _Walk:
         recent = self._semantic_at[place]
         bit = 1 << self.sends
         causal = self._causal_at[place]
-        semantic = recent[-1] if rank < 0 else recent[-rank] if 0 < rank <= len(recent) else 0
+        if rank < 0:
+            semantic = self._every_at[place]
+        else:
+            semantic = recent[-rank] if 0 < rank <= len(recent) else 0
         self._pasts[row] = (causal | bit, semantic | bit, bit)
         self.causal += causal.bit_count()
         self.semantic += semantic.bit_count()
         self._causal_at[place] = causal | bit
-        recent.append(recent[-1] | semantic | bit)
+        recent.append(semantic | bit)
+        self._every_at[place] |= semantic | bit
         self.sends += 1
 
     def deliver(self, copy: int) -> None:
@@ -102,11 +113,18 @@ class _Walk:
         place = int(self._schedule.dests[copy])
         causal, semantic, bit = self._pasts[row]
         now = float(self._trace.delivered[copy])
-        self._judge_hold(row, place, float(self._trace.arrived[copy]), now)
-        self.deliveries += 1
+        if self._place >= 0:
+            self._judge_hold(row, place, float(self._trace.arrived[copy]), now)
+        self._place += 1
         self._delivered[place].append((now, bit, row))
         self._causal_at[place] |= causal
-        self._semantic_at[place].append(self._semantic_at[place][-1] | semantic)
+        self._semantic_at[place].append(semantic)
+        self._every_at[place] |= semantic
+
+    @property
+    def judged(self) -> int:
+        """How many deliveries came after the warm-up."""
+        return max(0, self._place)
 
     def _judge_hold(self, row: int, place: int, arrived: float, now: float) -> None:
         if not now > arrived:

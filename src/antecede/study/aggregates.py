@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame, GroupedData, Window
 from pyspark.sql import functions as F
 
+from antecede.endpoint.messages import CLOCK_BYTES
+from antecede.sim.schedule import HEADER_BYTES
 from antecede.study.api import METRICS
+from antecede.study.points import quantile
 
-# Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-_NORMAL = 1.960
-
+_TOTAL = (
+    "(model_bytes_per_message + greatest(extra_bytes_per_message,"
+    f" {CLOCK_BYTES} * extra_packets_per_message))"
+)
+"""The control information of all packets. An added packet has a number at least: what it is about.
+"""
+VECTORS = "vectors"
+"""Its entries are whole vectors, with a number for each process."""
 DERIVED: Mapping[str, str] = {
-    "total_bytes_per_message": (
-        "model_bytes_per_message + extra_bytes_per_message"
-        " + coalesce(extras['acknowledgement_bytes_per_message'], 0)"
+    "total_bytes_per_message": _TOTAL,
+    "bytes_with_headers_per_message": (
+        f"{_TOTAL} + {HEADER_BYTES} * (extras['data_packets_per_message']"
+        " + extra_packets_per_message)"
     ),
+    "dependents_per_copy": f"entries_per_copy * if(protocol = '{VECTORS}', n, 1)",
     "bytes_per_entry": "model_bytes_per_copy / nullif(entries_per_copy, 0)",
     "entries_share": "entries_per_copy / nullif(n * n, 0)",
     "microseconds_per_delivery": "1e6 * seconds / nullif(extras['timed_deliveries'], 0)",
@@ -35,8 +40,9 @@ DERIVED: Mapping[str, str] = {
 def by_metric(runs: DataFrame) -> DataFrame:
     """Return one row per run and metric, including the experiments' own metrics.
 
-    Runs whose queues grew without bound have no meaningful mean. Only their metric ``saturated``
-    is kept: 1 for such a run and 0 for the others, so that their absence shows.
+    Runs whose queues grew without bound have no meaningful mean, and a mean over the other seeds
+    would be of the lucky ones. So a point with such a run has only the metric ``saturated``: 1 for
+    such a run and 0 for the others, so that the absence shows.
     """
     names = (*METRICS, *DERIVED, "saturated")
     values = [F.col(name).cast("double") for name in METRICS]
@@ -45,10 +51,12 @@ def by_metric(runs: DataFrame) -> DataFrame:
     own = F.map_from_arrays(F.array(*(F.lit(name) for name in names)), F.array(*values))
     every = runs.withColumn("every", F.map_concat(own, "extras"))
     keys = ("experiment", "facet", "x", "series", "seed", "schedule")
+    point = Window.partitionBy("experiment", "facet", "x", "series")
+    every = every.withColumn("spoilt", F.max("saturated").over(point))
     return (
-        every.select(*keys, "saturated", F.explode("every").alias("metric", "value"))
-        .where("value is not null and (not saturated or metric = 'saturated')")
-        .drop("saturated")
+        every.select(*keys, "spoilt", F.explode("every").alias("metric", "value"))
+        .where("value is not null and (not spoilt or metric = 'saturated')")
+        .drop("spoilt")
     )
 
 
@@ -78,11 +86,10 @@ def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
 
 
 def _interval(grouped: GroupedData, value: Column, *more: Column) -> DataFrame:
-    quantile = F.element_at(
-        F.array(*(F.lit(q) for q in _T), F.lit(_NORMAL)),
-        F.least(F.greatest(F.col("runs") - 1, F.lit(1)), F.lit(len(_T) + 1)).cast("int"),
-    )
-    half = F.when(F.col("runs") > 1, quantile * F.col("deviation") / F.sqrt("runs"))
+    known = [F.lit(quantile(freedom)) for freedom in range(1, 32)]
+    at = F.least(F.greatest(F.col("runs") - 1, F.lit(1)), F.lit(len(known))).cast("int")
+    student = F.element_at(F.array(*known), at)
+    half = F.when(F.col("runs") > 1, student * F.col("deviation") / F.sqrt("runs"))
     frame: DataFrame = grouped.agg(
         F.mean(value).alias("mean"),
         F.stddev_samp(value).alias("deviation"),

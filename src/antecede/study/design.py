@@ -81,7 +81,7 @@ class Scale:
 
 QUICK = Scale(
     name="quick",
-    seeds=(1, 2, 3),
+    seeds=(1, 2, 3, 4, 5),
     received=400,
     warm_up=100,
     sizes=(10, 20, 30, 40, 50),
@@ -102,7 +102,7 @@ PAPER = Scale(
     warm_up=10_000,
     sizes=(10, 20, 30, 40, 50),
     large=(10, 20, 50, 100, 200, 300, 1000),
-    side=4_000,
+    side=2_000,
     side_warm_up=1_000,
     side_n=20,
     points=8,

@@ -34,6 +34,9 @@ NEARLY_LINEAR = Limit(
     "nearly O(n) means that no exponent between two sizes exceeds {}", 1.25, (1.1, 1.5, 1.75)
 )
 APPROACHES = Limit("approaching two thirds of n² means within {} n² of it", 0.1, (0.05, 0.2))
+SLOWLY = Limit(
+    "slowly growing means that no exponent between two sizes exceeds {}", 1.25, (1.1, 2.0, 2.5)
+)
 NEAR_25 = Limit("the paper's size is met within {} processes", 5.0, (3.0, 10.0))
 PER_SENDER = Limit("a dependent per known sender means at least {} n of them", 0.9, (0.8, 1.0))
 BOUNDED_SAVING = Limit(

@@ -62,15 +62,8 @@ def measure_run(task: Task) -> dict[str, Any]:
 def measure_falsely_held(task: Task) -> dict[str, Any]:
     """Run the protocol, then look for holds that no semantic cause explains."""
     found = run(task.protocol, task)
-    return {**metrics(task, found), **false_causality(task.schedule, found.trace, limit=None)}
-
-
-def measure_acknowledged(task: Task) -> dict[str, Any]:
-    """Measure a run with the bytes of acknowledgements, which carry no control information."""
-    found = measure_run(task)
-    packets = found["extra_packets_per_message"]
-    each = acknowledgement_bytes(task.protocol, task.schedule.names)
-    return {**found, "acknowledgement_bytes_per_message": packets and each * packets}
+    false = false_causality(task.schedule, found.trace, warm_up=task.warm_up, limit=None)
+    return {**metrics(task, found), **false}
 
 
 SHORT = 1000
@@ -111,20 +104,12 @@ def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
 
 def timing(task: Task, trace: Trace) -> dict[str, Any]:
     """Return what every run is asked for beside its metrics."""
-    delays = task.schedule.delays
+    schedule, delays = task.schedule, task.schedule.delays
     return {
         "timed_deliveries": int((~np.isnan(trace.delivered)).sum()),
+        "data_packets_per_message": schedule.copies / max(1, schedule.messages),
         "network_delay_mean": float(delays.mean()) if len(delays) else 0.0,
     }
-
-
-def acknowledgement_bytes(protocol: str, names: tuple[str, ...]) -> int:
-    """Return the length of a protocol's encoded acknowledgement, with its header."""
-    sender = antecede.endpoint(protocol, process=names[0], members=names)
-    receiver = antecede.endpoint(protocol, process=names[1], members=names)
-    (packet,) = sender.send([names[1]], b"").packets
-    (answer,) = receiver.receive(packet).packets
-    return len(antecede.Codec(receiver).encode(answer))
 
 
 @lru_cache(maxsize=1)

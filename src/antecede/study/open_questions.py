@@ -11,6 +11,7 @@ from antecede.study.points import ANSWERED, OPEN, PARTLY, Points
 KS = "optimal"
 N = 10
 BYTES, LATENCY, PACKETS = "model_bytes_per_copy", "latency_mean", "extra_packets_per_copy"
+TOTAL, WITH_HEADERS = "total_bytes_per_message", "bytes_with_headers_per_message"
 _GAP = 0.1
 """The mean gap between a process's sends in the workload of [JPCY97], in seconds."""
 
@@ -37,8 +38,13 @@ def measure(task: Task) -> dict[str, Any]:
     belong together.
     """
     found = run(task.protocol, task)
-    added = int(found.trace.added.sum())
-    return {**metrics(task, found), PACKETS: added / task.schedule.copies}
+    added, messages = int(found.trace.added.sum()), task.schedule.messages
+    return {
+        **metrics(task, found),
+        PACKETS: added / task.schedule.copies,
+        "extra_packets_per_message": added / messages,
+        "extra_bytes_per_message": int(found.trace.added_bytes.sum()) / messages,
+    }
 
 
 def answered(*, always: bool, sometimes: bool) -> str:

@@ -14,6 +14,8 @@ Line = tuple[str, str, str]  # metric, facet, series
 
 HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
 ANSWERED, PARTLY = "answered", "answered in part"
+CONSISTENT = "consistent"
+"""With a statement about all algorithms, which no test of some can establish."""
 NOT_RUN = "not measured here"
 
 
@@ -39,7 +41,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A power of x fitted on logarithmic scales: y = factor * x ** exponent."""
+    """A power of x fitted on logarithmic scales: y = factor * x ** exponent.
+
+    ``error`` is half of the exponent's 95% interval.
+    """
 
     exponent: float
     error: float
@@ -47,6 +52,20 @@ class Fit:
 
     def __str__(self) -> str:
         return f"{self.exponent:.2f} ± {self.error:.2f}"
+
+
+# Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_NORMAL = 1.960
+
+
+def quantile(freedom: int) -> float:
+    """Return by how many standard errors a 95% interval extends to either side."""
+    return _T[freedom - 1] if freedom <= len(_T) else _NORMAL
 
 
 class Measured:
@@ -137,7 +156,7 @@ def fit(line: Mapping[float, float]) -> Fit | None:
     slope = sum((x - mean_x) * (y - mean_y) for x, y in pairs) / spread
     start = mean_y - slope * mean_x
     rest = sum((y - start - slope * x) ** 2 for x, y in pairs)
-    error = math.sqrt(rest / (count - 2) / spread)
+    error = quantile(count - 2) * math.sqrt(rest / (count - 2) / spread)
     return Fit(slope, error, math.exp(start))
 
 

@@ -146,6 +146,7 @@ def matrix_cells(
     n = schedule.n
     sent = np.zeros((n, n, n), np.int32)
     carried: dict[int, np.ndarray[Any, np.dtype[np.int32]]] = {}
+    left = np.diff(schedule.offsets)  # copies of each message that are to be delivered
     copies = cells = deliveries = 0
     for event in (int(value) for value in trace.order if value >= 0):
         if event >= schedule.messages:
@@ -153,6 +154,9 @@ def matrix_cells(
             message, place = int(schedule.message[copy]), int(schedule.dests[copy])
             np.maximum(sent[place], carried[message], out=sent[place])
             deliveries += 1
+            left[message] -= 1
+            if not left[message]:
+                del carried[message]
             continue
         sender = int(schedule.sender[event])
         dests = schedule.dests[schedule.offsets[event] : schedule.offsets[event + 1]]

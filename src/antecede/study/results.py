@@ -16,6 +16,7 @@ from antecede.study.design import Chart, Experiment, label
 from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import (
     ANSWERED,
+    CONSISTENT,
     FAILS,
     HOLDS,
     LIMITS,
@@ -23,6 +24,7 @@ from antecede.study.points import (
     OPEN,
     PARTLY,
     Measured,
+    Point,
     Points,
     fit,
     local_exponents,
@@ -99,6 +101,7 @@ TONES = {
     ANSWERED: "good",
     LIMITS: "fair",
     PARTLY: "fair",
+    CONSISTENT: "fair",
     FAILS: "bad",
     OPEN: "open",
     NOT_RUN: "none",
@@ -153,9 +156,53 @@ def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
     fits = [_fits(experiment, points)] if experiment.fits else []
     about = ", ".join(filter(None, (experiment.paper, experiment.part)))
     heading, *others = [*experiment.findings(points)] or [about]
+    others += reservations(experiment, points)
     blocks = blocks_of(others, pictures, fits, experiment.how, hero)
     title = f"{experiment.name.replace('_', ' ').capitalize()}: {heading}"
     return Section(experiment.name, title, blocks, f"{experiment.question} ({about})")
+
+
+def reservations(experiment: Experiment, points: Points) -> list[str]:
+    """Say which points are missing, because runs were overloaded, and which had not settled."""
+    full, moving = [], []
+    for facet in points.facets():
+        for name in points.series(facet):
+            where = ", ".join(filter(None, (experiment.label(name), experiment.facet_label(facet))))
+            for x, point in points.line("saturated", facet, name).items():
+                if point.mean:
+                    runs = f"{round(point.mean * point.runs)} of {point.runs} runs"
+                    full.append(f"{where}, {x:g} ({runs})")
+            for metric, what in (("size_drift", "size"), ("latency_drift", "time")):
+                line = points.line(metric, facet, name)
+                moving += [f"{where}, {x:g} ({what} {_signed(line[x])})" for x in _drifting(line)]
+    said = []
+    if full:
+        said.append(f"Overloaded, and therefore left out with all seeds: {'; '.join(full)}.")
+    if moving:
+        more = f", and {len(moving) - _NAMED} more" if len(moving) > _NAMED else ""
+        said.append(
+            f"Not settled (the second half differs from the first by more than {DRIFT:.0%}, beyond "
+            f"chance): {'; '.join(moving[:_NAMED])}{more}."
+        )
+    return said
+
+
+DRIFT = 0.02
+"""Two halves of a run that has settled differ by less than this share, or by chance only."""
+_NAMED = 6
+
+
+def _drifting(line: Mapping[float, Point]) -> list[float]:
+    return [
+        x
+        for x, point in line.items()
+        if point.low is not None and point.high is not None
+        and abs(point.mean) > DRIFT and not point.low <= 0 <= point.high
+    ]  # fmt: skip
+
+
+def _signed(point: Point) -> str:
+    return f"{point.mean:+.1%}"
 
 
 def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
@@ -239,7 +286,7 @@ def _fits(experiment: Experiment, points: Points) -> Table:
                 rows.append((experiment.facet_label(facet), experiment.label(name), *cells))
     titles = tuple(metric.replace("_", " ") for metric in experiment.fits)
     caption = (
-        "Exponents of n: fitted with its standard error, then between the first two sizes and "
+        "Exponents of n: fitted with its 95% interval, then between the first two sizes and "
         "between the last two"
     )
     return Table(("", "series", *titles), rows, caption)

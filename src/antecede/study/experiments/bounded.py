@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from antecede.report.numbers import figure
+from antecede.sim.schedule import HEADER_BYTES
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.study.measuring import Task, measure_run, timing
 from antecede.study.points import ANSWERED, Points
@@ -19,6 +20,7 @@ FACTORS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0)
 UNEVEN = {"uneven-10": 10, "uneven-30": 30}
 """Facets in which half the processes have a lower limit: the number of processes."""
 _UNEVEN_FACTORS = (1.5, 2.5, 4.0)
+TOTAL, WITH_HEADERS = "total_bytes_per_message", "bytes_with_headers_per_message"
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -88,8 +90,8 @@ def _measure_mixed(task: Task) -> dict[str, Any]:
 def findings(points: Points) -> Iterator[str]:
     """Say which k makes the total least."""
     for facet in points.facets():
-        total = points.means("total_bytes_per_message", facet, SAME)
-        best = points.level("total_bytes_per_message", facet, KS)
+        total = points.means(TOTAL, facet, SAME)
+        best = points.level(TOTAL, facet, KS)
         extra = points.means("extra_packets_per_message", facet, SAME)
         if not total or best is None:
             continue
@@ -122,10 +124,26 @@ def _extra_messages(points: Points) -> Outcome | None:
 @claim(
     "3.open.2",
     "Question: how does the total size compare with optimal's?",
-    "Experiment bounded: control information of messages and extra messages together.",
+    "Experiment bounded: control information of messages and extra messages together, and with a "
+    "header on every packet.",
 )
 def _total_bytes(points: Points) -> Outcome | None:
-    return _against_optimal(points, "total_bytes_per_message", "Total bytes", "x{:.2f}", 0)
+    found = _against_optimal(points, TOTAL, "Total bytes", "x{:.2f}", 0)
+    headers = _against_optimal(points, WITH_HEADERS, "With headers, total bytes", "x{:.2f}", 0)
+    if found is None or headers is None:
+        return found
+    result = f"{found.result} {headers.result} The k with the fewest bytes: {_best(points)}."
+    return Outcome(result, found.verdict, f"{found.short}; with headers {headers.short}")
+
+
+def _best(points: Points) -> str:
+    """Write which k costs least, without and with headers."""
+    told = []
+    for cast in CASTS:
+        lines = [points.means(metric, cast, SAME) for metric in (TOTAL, WITH_HEADERS)]
+        least = [f"{min(line, key=lambda x: line[x]):g} n" for line in lines if line]
+        told.append(f"{cast} {' and '.join(least)} with headers")
+    return ", ".join(told)
 
 
 @claim(
@@ -163,7 +181,7 @@ def _mixed_limits(points: Points) -> Outcome | None:
     parts, short = [], []
     for facet in (each for each in points.facets() if each not in CASTS):
         for metric, what in (
-            ("total_bytes_per_message", "total bytes"),
+            (TOTAL, "total bytes"),
             ("extra_packets_per_message", "extra messages"),
             ("latency_mean", "time from send to delivery"),
         ):
@@ -172,7 +190,7 @@ def _mixed_limits(points: Points) -> Outcome | None:
             told = [f"x{y:.2f} ({mixed[x]}) at k = {x:g} n" for x, y in ratios.items()]
             if told:
                 parts.append(f"{EXPERIMENT.facet_label(facet)}, {what} {', '.join(told)}")
-            if told and metric == "total_bytes_per_message":
+            if told and metric == TOTAL:
                 short.append(f"x{min(ratios.values()):.2f} to x{max(ratios.values()):.2f}")
     if not parts:
         return None
@@ -192,8 +210,8 @@ EXPERIMENT = Experiment(
     how=(
         "The workload of [JPCY97] with a mean delay of half the gap between sends, for k from "
         "just above n to n², where the bound never acts. The total includes the bytes of extra "
-        "messages. Optimal and matrix do not depend on k: they are the level lines on the same "
-        "schedules."
+        f"messages; with headers, each packet has {HEADER_BYTES} bytes more. Optimal and matrix do "
+        "not depend on k: they are the level lines on the same schedules."
     ),
     x="k / n",
     cases=cases,
@@ -214,7 +232,8 @@ EXPERIMENT = Experiment(
             logs="x",
             series=(SAME, MIXED),
         ),
-        Chart("total", "Total bytes per message", "total_bytes_per_message", "bytes", logs="xy"),
+        Chart("total", "Total bytes per message", TOTAL, "bytes", logs="xy"),
+        Chart("headers", "Total bytes per message with headers", WITH_HEADERS, "bytes", logs="xy"),
         Chart("penalty", "From send to delivery", "latency_mean", "seconds", logs="x"),
     ),
     findings=findings,

@@ -8,7 +8,6 @@ from typing import Any
 from antecede.report.numbers import figure
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.study.limits import BARELY, LITTLE, SHORT, Limit
-from antecede.study.measuring import Task, measure_acknowledged, measure_run
 from antecede.study.points import Points, crossing, judged, part, spread
 
 LOADS = (0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)
@@ -52,11 +51,6 @@ def cases(scale: Scale) -> list[Case]:
                 for name in (RST, PLAIN)
             ]
     return found
-
-
-def measure(task: Task) -> dict[str, Any]:
-    """Measure a run, with its acknowledgements except under matrix."""
-    return measure_run(task) if task.series == RST else measure_acknowledged(task)
 
 
 def findings(points: Points) -> Iterator[str]:
@@ -128,10 +122,10 @@ def _meaning(limit: Limit) -> str:
 
 
 def _acknowledged(points: Points) -> list[float]:
-    """Return the bytes of acknowledgements as shares of the matrix's control information."""
+    """Return the bytes of acknowledgements, all that buffered sends, as shares of the matrix's."""
     found = []
     for facet in points.facets():
-        own = points.means("acknowledgement_bytes_per_message", facet, PLAIN)
+        own = points.means("total_bytes_per_message", facet, PLAIN)
         matrix = points.means("model_bytes_per_message", facet, RST)
         found += [own[x] / matrix[x] for x in own if matrix.get(x)]
     return found
@@ -193,11 +187,10 @@ EXPERIMENT = Experiment(
         "stable below a load of 1: no run below it is left out. A run is saturated if its own load "
         "reaches 1 and its queues have grown; its times depend on its length and are not drawn. "
         "In bursts, twenty messages follow each other ten times as fast, after a pause. Bytes are "
-        "those of the model of [JPCY97] for the matrix, and whole encoded acknowledgements."
+        "those of the model of [JPCY97]; an acknowledgement has a number of 4 bytes."
     ),
     x="round trip / gap between sends",
     cases=cases,
-    measure=measure,
     baseline=PLAIN,
     sweeps_delay=True,
     labels={"reordering": "channels reorder", "fifo": "FIFO channels"},

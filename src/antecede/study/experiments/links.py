@@ -6,11 +6,9 @@ Claim 4.5 quotes this experiment; ``buffered`` judges it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from antecede.report.numbers import figure
 from antecede.study.design import Case, Chart, Experiment, Scale, paper
-from antecede.study.measuring import Task, measure_acknowledged, measure_run
 from antecede.study.points import Points
 
 BANDWIDTHS = (2_000.0, 5_000.0, 20_000.0, 100_000.0, 1_000_000.0)
@@ -33,15 +31,10 @@ def cases(scale: Scale) -> list[Case]:
             )  # fmt: skip
             found += [
                 Case(name, "paper", arguments, seed, name, bandwidth, facet)
-                for seed in scale.seeds[:3]
+                for seed in scale.seeds
                 for name in PROTOCOLS
             ]
     return found
-
-
-def measure(task: Task) -> dict[str, Any]:
-    """Measure a run, with its acknowledgements under buffered."""
-    return measure_acknowledged(task) if task.protocol == PLAIN else measure_run(task)
 
 
 def findings(points: Points) -> Iterator[str]:
@@ -73,7 +66,6 @@ EXPERIMENT = Experiment(
     ),
     x="bytes per second of each link",
     cases=cases,
-    measure=measure,
     baseline=PLAIN,
     labels={facet: f"{n} processes" for facet, n in FACETS.items()},
     charts=(

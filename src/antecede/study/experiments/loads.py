@@ -43,7 +43,7 @@ def cases(scale: Scale) -> list[Case]:
             }
             found += [
                 Case(protocol, workload, arguments, seed, protocol, load, facet)
-                for seed in scale.seeds[:3]
+                for seed in scale.seeds
                 for protocol in (RST, OURS)
             ]
     return found

@@ -34,7 +34,7 @@ def cases(scale: Scale) -> list[Case]:
         Case(name, "paper", arguments(scale, cast=cast, delay=load), seed, name, load, cast)
         for cast, names in CASTS.items()
         for load in LOADS
-        for seed in scale.seeds[:3]
+        for seed in scale.seeds
         for name in names
     ]
 

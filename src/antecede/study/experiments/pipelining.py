@@ -6,10 +6,8 @@ Claim 4.5 quotes this experiment; ``buffered`` judges it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from antecede.study.design import Case, Chart, Experiment, Scale, paper
-from antecede.study.measuring import Task, measure_acknowledged
 from antecede.study.points import Points
 
 STAYS = (0.0, 0.5, 0.8, 0.95)
@@ -32,17 +30,12 @@ def cases(scale: Scale) -> list[Case]:
                 "received": scale.side,
                 "warm_up": scale.side_warm_up,
             }
-            for seed in scale.seeds[:2]:
+            for seed in scale.seeds:
                 place = ("sessions", arguments, seed)
                 found.append(Case(PLAIN, *place, PLAIN, stay, facet))
                 options = {"pipelined": True}
                 found.append(Case(PLAIN, *place, PIPELINED, stay, facet, options))
     return found
-
-
-def measure(task: Task) -> dict[str, Any]:
-    """Measure a run with its acknowledgements."""
-    return measure_acknowledged(task)
 
 
 def findings(points: Points) -> Iterator[str]:
@@ -69,7 +62,6 @@ EXPERIMENT = Experiment(
     ),
     x="probability of staying with the receiver",
     cases=cases,
-    measure=measure,
     baseline=PLAIN,
     sweeps_delay=True,
     labels={PIPELINED: "buffered, pipelined"}

@@ -31,7 +31,7 @@ def cases(scale: Scale) -> list[Case]:
             arguments |= {"received": length // 2, "warm_up": length - length // 2}
             found += [
                 Case("pruned", "paper", arguments, seed, series, length, cast)
-                for seed in scale.seeds[:3]
+                for seed in scale.seeds
                 for series in (ALL, *WITHOUT)
             ]
     return found

@@ -174,35 +174,37 @@ def _tails(points: Points) -> str:
 @claim(
     "1.6",
     "Twice the matrix's space, and work of the same order.",
-    "Experiment overhead: entries per copy, and how the engine's own time per delivery grows with "
-    "the number of processes.",
+    "Experiment overhead: entries per copy; experiment work: the cells that both read and write "
+    "for a message and its delivery, by the steps of their papers.",
 )
 def _cost(points: Points) -> Outcome | None:
-    other, parts, space, gaps = points.study.of("overhead"), [], [], []
+    other, work = points.study.of("overhead"), points.study.of("work")
+    space = []
     for cast in other.facets():
-        ours = other.means("entries_per_copy", cast, OURS)
-        theirs = other.means("entries_per_copy", cast, RST)
+        ours, theirs = (other.means("entries_per_copy", cast, name) for name in (OURS, RST))
         space += [ours[x] / theirs[x] for x in ours if theirs.get(x)]
-        lines = {name: other.means("microseconds_per_delivery", cast, name) for name in (OURS, RST)}
-        if any(fit(line) is None for line in lines.values()):
-            continue
-        gaps.append(late_exponent(lines[OURS]) - late_exponent(lines[RST]))
-        x = max(lines[OURS].keys() & lines[RST].keys())
-        parts.append(
-            f"{cast}: time per delivery as {told_growth(lines[OURS])}, the matrix's as "
-            f"{told_growth(lines[RST])}, {lines[OURS][x] / lines[RST][x]:.1f} times as long at "
-            f"n = {x:g}"
-        )
-    if not gaps or not space:
-        return Outcome("Not measured: run antecede study --experiment overhead as well.", NOT_RUN)
+    lines = {name: work.means("operations", "cells", name) for name in (OURS, RST)}
+    missing = [name for name, some in (("overhead", space), ("work", lines[OURS])) if not some]
+    if missing or fit(lines[OURS]) is None or fit(lines[RST]) is None:
+        again = f"Not measured: run antecede study --experiment {(missing or ['work'])[0]} as well."
+        return Outcome(again, NOT_RUN)
+    gap = late_exponent(lines[OURS]) - late_exponent(lines[RST])
     twice = all(abs(ratio - 2) <= TWICE.value for ratio in space)
 
     def verdict(limit: float) -> str:
-        same = max(gaps) <= limit
+        same = gap <= limit
         return judged(always=twice and same, sometimes=twice or same)
 
-    result = f"{spread(space)} times the entries. {'; '.join(parts)}. {SAME_ORDER.said(verdict)}"
-    short = f"{figure(max(space))} times the entries; exponent {max(gaps):+.2f}"
+    n = max(lines[OURS])
+    times = lines[OURS][n] / lines[RST][n]
+    result = (
+        f"{spread(space)} times the entries. Cells read and written, semantic: "
+        f"{told_growth(lines[OURS])}, matrix: {told_growth(lines[RST])}; {times:.1f} times as many "
+        f"at n = {n:g}. {SAME_ORDER.said(verdict)}"
+    )
+    short = (
+        f"{figure(max(space))} times the entries, {times:.1f} times the work; exponent {gap:+.2f}"
+    )
     return Outcome(result, verdict(SAME_ORDER.value), short)
 
 

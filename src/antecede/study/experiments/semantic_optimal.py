@@ -25,7 +25,7 @@ def cases(scale: Scale) -> list[Case]:
             chosen = arguments(scale, cast=cast, delay=_DELAY, semantics=semantics)
             found += [
                 Case(name, "paper", chosen, seed, name, share, cast)
-                for seed in scale.seeds[:3]
+                for seed in scale.seeds
                 for name in (KS, MATRICES, OURS)
             ]
     return found

@@ -8,68 +8,62 @@ from typing import Any
 
 from antecede.report.numbers import figure
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
-from antecede.study.measuring import Task, measure_acknowledged, measure_run
 from antecede.study.points import Points, judged, part
 
 _N = 10
 _DELAY = "exponential:0.02"
 RING = "ring"
+HIERARCHIES = ("hierarchy", "hierarchy:matrix", "hierarchy:levels")
+CLUSTERS = {"clusters-5": 5, "clusters-12": 12}
+"""With two representatives causal order would be FIFO, and prove nothing."""
+_LARGE = 4
+"""How many processes a cluster has."""
 SERIES = {
     "broadcast": ("optimal", "matrix", "broadcast", "context", "serial", "two_hop"),
-    "multicast": (
-        *("optimal", "matrix", "serial", "serial:all", "central"),
-        *("hierarchy", "hierarchy:matrix", "hierarchy:levels"),
-    ),
-    "unicast": ("optimal", "matrix", "buffered", "central", "hierarchy", "serial"),
+    "multicast": ("optimal", "matrix", "serial", "serial:all", "central"),
+    "unicast": ("optimal", "matrix", "buffered", "central", "serial"),
     RING: ("optimal", "matrix", "buffered", "synchronous"),
+    "clusters-5": ("optimal", "matrix", *HIERARCHIES),
+    "clusters-12": ("optimal", "matrix", *HIERARCHIES),
 }
 """What runs in each facet. Who has the token passes it on, so that no two sends cross: there even
 synchronous does not deadlock."""
 
 
-def options_of(series: str, n: int) -> dict[str, Any]:
-    """Return the options of a series among n processes: two clusters, or one below the other."""
-    names = [f"p{number}" for number in range(n)]
-    half = max(1, n // 2)
-    first, second = names[:half], names[half:]
-    third = max(1, len(first) // 2)
-    match series:
-        case "serial:all":
-            return {"entries": "all"}
-        case "hierarchy":
-            return {"clusters": [first, second]}
-        case "hierarchy:matrix":
-            return {"clusters": [first, second], "inner": "matrix"}
-        case "hierarchy:levels":
-            below = [first[:third] + ([first[third:]] if first[third:] else [])]
-            return {"clusters": [*below, second]}
-        case _:
-            return {}
+def options_of(series: str, facet: str) -> dict[str, Any]:
+    """Return the options of a series: clusters of four, in three levels two of them below two."""
+    if series == "serial:all":
+        return {"entries": "all"}
+    if series not in HIERARCHIES:
+        return {}
+    names = [f"p{number}" for number in range(_LARGE * CLUSTERS[facet])]
+    clusters = [names[at : at + _LARGE] for at in range(0, len(names), _LARGE)]
+    if series == "hierarchy:levels":
+        return {"clusters": [[a, b, [c, d]] for a, b, c, d in clusters]}
+    return {"clusters": clusters, "inner": "matrix" if series == "hierarchy:matrix" else "optimal"}
 
 
 def cases(scale: Scale) -> list[Case]:
     """Return the special cases beside optimal and matrix, where each applies."""
     found = []
     received = min(scale.side, 100)
-    n = scale.n_or(_N)
-    common = {"n": n, "delay": scale.delay_or(_DELAY), "received": received}
-    common["warm_up"] = received // 4
     for facet, names in SERIES.items():
-        is_ring = facet == RING
-        arguments = common | ({"tokens": 1} if is_ring else {"cast": facet})
-        workload = "ring" if is_ring else "paper"
+        clusters = CLUSTERS.get(facet)
+        n = _LARGE * clusters if clusters else scale.n_or(_N)
+        arguments = {"n": n, "delay": scale.delay_or(_DELAY), "received": received}
+        arguments |= {"warm_up": received // 4}
+        cast = "multicast" if clusters else facet
+        arguments |= {"tokens": 1} if facet == RING else {"cast": cast}
+        workload = "ring" if facet == RING else "paper"
         found += [
-            Case(name.partition(":")[0], workload, arguments, seed, name, 0, facet, options)
-            for seed in scale.seeds[:3]
+            Case(
+                name.partition(":")[0], workload, arguments, seed, name, 0, facet,
+                options_of(name, facet),
+            )
+            for seed in scale.seeds
             for name in names
-            for options in (options_of(name, n),)
-        ]
+        ]  # fmt: skip
     return found
-
-
-def measure(task: Task) -> dict[str, Any]:
-    """Measure a run, with its acknowledgements under buffered."""
-    return measure_acknowledged(task) if task.protocol == "buffered" else measure_run(task)
 
 
 BOUNDS: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
@@ -79,8 +73,11 @@ BOUNDS: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
     ("unicast", "buffered", "0", lambda _: 0.0),
     (RING, "synchronous", "0", lambda _: 0.0),
     ("unicast", "central", "0", lambda _: 0.0),
-    ("unicast", "hierarchy", "less than n", lambda n: n),
-    ("multicast", "hierarchy:levels", "less than n", lambda n: n),
+    *(
+        (facet, name, "r²", lambda n: (n / _LARGE) ** 2)
+        for facet in CLUSTERS
+        for name in ("hierarchy", "hierarchy:levels")
+    ),
 )
 """Facet, protocol, and the paper's largest number of entries that a copy may carry there."""
 
@@ -117,18 +114,24 @@ def _costs(points: Points) -> Outcome | None:
 
 def _compared(points: Points) -> str:
     """Compare what can be done otherwise: entries on the token, matrix among representatives."""
-    told = []
-    for one, other, what in (
-        ("serial", "serial:all", "With the entries on the token instead, a serialised multicast"),
-        ("hierarchy", "hierarchy:matrix", "Representatives that run optimal instead of matrix"),
-    ):
-        mine = points.level_point("total_bytes_per_message", "multicast", one)
-        theirs = points.level_point("total_bytes_per_message", "multicast", other)
+    told = [("A serialised multicast with the entries on the token", *SERIES_ON_TOKEN)]
+    for facet, count in CLUSTERS.items():
+        told.append(
+            (f"{count} representatives that run optimal, not matrix", facet, *HIERARCHIES[:2])
+        )
+        told.append(
+            ("The same in three levels, not without levels", facet, HIERARCHIES[2], "optimal")
+        )
+    said = []
+    for what, facet, one, other in told:
+        mine, theirs = (points.level_point(TOTAL, facet, name) for name in (one, other))
         if mine is not None and theirs is not None:
-            told.append(f"{what}: {mine} bytes per message in all, otherwise {theirs}.")
-    return " ".join(told)
+            said.append(f"{what}: {mine} bytes per message in all, otherwise {theirs}.")
+    return " ".join(said)
 
 
+TOTAL = "total_bytes_per_message"
+SERIES_ON_TOKEN = ("multicast", "serial", "serial:all")
 EXPERIMENT = Experiment(
     name="special",
     rank=70,
@@ -140,22 +143,23 @@ EXPERIMENT = Experiment(
         "goes to everyone, to half of the processes on average, or to one. What a protocol saves "
         "in bytes it pays in packets or in delay. Synchronous (no control information, one "
         "acknowledgement) blocks its sender and deadlocks where sends cross (claim 4.2), so it "
-        "runs only where none do: with one token going round. The hierarchy has two clusters whose "
-        "representatives run optimal, or matrix; with three levels, half of the first cluster is "
-        "one below it."
+        "runs only where none do: with one token going round. The hierarchies are multicast among "
+        f"5 or 12 clusters of {_LARGE} processes, whose representatives run optimal or matrix; in "
+        "three levels, half of a cluster is one below it."
     ),
     x="",
     cases=cases,
-    measure=measure,
     baseline="optimal",
     labels={
         RING: "one token going round",
         "serial:all": "serial, n entries as printed",
         "hierarchy:matrix": "hierarchy, matrix inside",
         "hierarchy:levels": "hierarchy, three levels",
+        "clusters-5": "multicast among 5 clusters",
+        "clusters-12": "multicast among 12 clusters",
     },
     charts=(
-        Chart("bytes", "Bytes per copy", "model_bytes_per_copy", "bytes", kind="bar"),
+        Chart("bytes", "Total bytes per message", TOTAL, "bytes", kind="bar"),
         Chart(
             "packets",
             "Packets beyond the copies themselves, per message",

@@ -16,6 +16,8 @@ CASTS = ("unicast", "multicast")
 RST, CELLS, OWN, CLEARED = "matrix", "matrix:cells", "matrix:own-column", "bounded:idle"
 SIZES = (6, 12, 24)
 LONGER = (10, 20, 30, 50)
+_SETTLED = 12
+"""After so many deliveries per process and process, the cells of a matrix have settled."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -24,8 +26,8 @@ def cases(scale: Scale) -> list[Case]:
     for cast in CASTS:
         for n in scale.sizes_or(SIZES if scale.points < 6 else LONGER):
             arguments = scale.arguments(n=n, cast=cast, delay=scale.delay_or(DELAY), side=True)
-            arguments |= {"received": min(scale.side, 300), "warm_up": min(scale.side_warm_up, 100)}
-            for seed in scale.seeds[:3]:
+            arguments |= {"received": min(scale.side, 300), "warm_up": _SETTLED * n}
+            for seed in scale.seeds:
                 place = ("paper", arguments, seed)
                 found += [Case(RST, *place, series, n, cast) for series in (RST, CELLS, OWN)]
                 found.append(Case("bounded", *place, CLEARED, n, cast, {"k": n * n}))

@@ -21,7 +21,7 @@ def cases(scale: Scale) -> list[Case]:
     return [
         Case(protocol, "edges", {"delay": delay}, seed, protocol, 0, facet, {}, scale.traffic)
         for facet, delay in DELAYS.items()
-        for seed in scale.seeds[:3]
+        for seed in scale.seeds
         for protocol in (KS, "pruned")
     ]
 

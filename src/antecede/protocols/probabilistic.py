@@ -1,0 +1,201 @@
+"""Causal broadcast with few counters, in order almost always: after Mostéfaoui and Weiss [MW17]_.
+
+A vector has an entry for each process. Here it has only R, whatever the number of processes, and
+each process counts its messages in K of them, which others share. A message is delivered when all
+counters are as high as its sender's were, but for its own. Others' messages may have raised a
+counter in place of the one that is missing: then order is lost, by chance. The fewer messages are
+on their way at the same time, the less likely that is.
+
+Differences from the paper
+--------------------------
+Only the abstract was available to us, and the rules as others cite them: this is a reconstruction.
+The counters of a process are drawn by a hash of its position, so that all know them without a word.
+
+References
+----------
+.. [MW17] A. Mostéfaoui and S. Weiss. "Probabilistic causal message ordering". Parallel Computing
+   Technologies, LNCS 10421:315-326, 2017. https://doi.org/10.1007/978-3-319-62932-2_31
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import ClassVar, cast
+
+from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.info import Option, ProtocolInfo, Variant
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
+from antecede.endpoint.registry import register
+from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.view import View
+from antecede.errors import PeerError, UsageError, shown
+
+COUNTERS_MAX = 1 << 16
+
+
+def _as_count(option: str, value: object, _members: tuple[str, ...]) -> int:
+    """Return one of the options, a number of counters."""
+    if type(value) is not int or not 1 <= value <= COUNTERS_MAX:
+        msg = f"{option}={shown(value)} is no number of counters; expected 1 to {COUNTERS_MAX}"
+        raise UsageError(msg)
+    return value
+
+
+def counters_of(place: int, counters: int, own: int) -> tuple[int, ...]:
+    """Return the counters of the process at a place among the members, in ascending order."""
+    rest, drawn = list(range(counters)), []
+    for turn in range(own):
+        digest = blake2b(b"%d %d" % (place, turn), digest_size=8).digest()
+        drawn.append(rest.pop(int.from_bytes(digest, "big") % len(rest)))
+    return tuple(sorted(drawn))
+
+
+class ProbabilisticWire(Wire):
+    """The highest counter, and how far the others are below it."""
+
+    def put(self, message: Message) -> bytes:
+        counts = cast("list[int]", message.control)
+        most = max(counts)
+        width, column = put_column([most - count for count in counts])
+        return b"".join((BYTE[width], varint(most), column))
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[object, int]:
+        width = data[at]
+        most, at = read_count(data, at + 1, 1)
+        below, at = get_column(data, at, cast("int", self.view.options["counters"]), width)
+        if not message.seq or min(below) or max(below) > most:
+            raise PeerError("has counters below 0, none that is the highest, or no message")
+        return [most - count for count in below], at
+
+    def spell(self, packet: Packet) -> object:
+        return tuple(cast("list[int]", packet.content.control))
+
+    def measure(self, packet: Packet) -> ControlSize:
+        count = len(cast("list[int]", packet.content.control))
+        return ControlSize(count, 0, CLOCK_BYTES * count)
+
+
+class Probabilistic(Rules):
+    """One process's counters: they are places, so keys are counts. Messages have places behind."""
+
+    INFO: ClassVar = ProtocolInfo(
+        name="probabilistic",
+        idea="few counters that processes share; order is lost by chance",
+        paper="Mostéfaoui, Weiss 2017 (reconstructed from its abstract)",
+        casts=("broadcast",),
+        guarantee="causal order, except by chance: the more messages cross, the more often",
+        cost="R integers per copy, whatever the number of processes",
+        promises=frozenset({"liveness", "quiescence"}),
+        missing_promises={
+            "safety": "messages of others may raise a counter in place of the one that is missing"
+        },
+        options={
+            "counters": Option(100, "R, how many counters there are", check=_as_count),
+            "own": Option(4, "K, how many of them each process raises", check=_as_count),
+        },
+        lost_by_skip="counters do not tell which messages are lost",
+        unmarked_by_skip="counters do not tell which messages are lost",
+        research=True,
+        reconstruction=True,
+        bytes_per_entry=CLOCK_BYTES,
+        has_roles=True,
+        variants=(Variant("few", lambda _members: {"counters": 5, "own": 2}),),
+    )
+    WIRE: ClassVar = ProbabilisticWire
+    HEARS: ClassVar = True
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        counters, own = cast("int", view.options["counters"]), cast("int", view.options["own"])
+        self.widen(counters + view.n)
+        self._counters = counters
+        self._raised = [counters_of(place, counters, own) for place in range(view.n)]
+        """By process, the counters that its messages raise."""
+        self._uncounted = 0
+        """Own messages that the counters here do not show yet: when something arrives, they do."""
+        self._gone = 0
+
+    @classmethod
+    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
+        own, counters = cast("int", options["own"]), cast("int", options["counters"])
+        if own > counters:
+            msg = f"own={own} is more than counters={counters}; each process raises some of them"
+            raise UsageError(msg)
+
+    def _raise(self, sender: int, count: int) -> tuple[int, ...]:
+        for place in self._raised[sender]:
+            self.reached[place] += count << self.shift
+        return self._raised[sender]
+
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """Raise the own counters, and send all along."""
+        self._uncounted += 1
+        counts = [key >> self.shift for key in self.reached[: self._counters]]
+        for place in self._raised[self.me]:
+            counts[place] += self._uncounted
+        message.control = counts
+        return ALIKE
+
+    def check(self, packet: Packet) -> str:
+        message = packet.content
+        if message.dests | 1 << message.sender != self.view.everyone:
+            return "is not for all members"
+        counts = cast("list[int]", message.control)
+        if not all(counts[place] for place in self._raised[message.sender]):
+            return "has not raised the counters of its sender"
+        return ""
+
+    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
+        """Count our own messages."""
+        count, self._uncounted = self._uncounted, 0
+        return self._raise(self.me, count) if count else None
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the counters, without this message's own share."""
+        own = self._raised[packet.content.sender]
+        counts, shift = cast("list[int]", packet.content.control), self.shift
+        return [count - (place in own) << shift | place for place, count in enumerate(counts)]
+
+    def key(self, packet: Packet) -> int:
+        message = packet.content
+        return message.seq << self.shift | self._counters + message.sender
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        return self._raise(packet.content.sender, 1)
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return all messages of a process that raises the counter, rather of one that is gone."""
+        place = key & self.low
+        raisers = [number for number, own in enumerate(self._raised) if place in own]
+        gone = [number for number in raisers if self._gone >> number & 1]
+        who = (gone or raisers or [packet.content.sender])[0]
+        return who, SAVED_MAX if key > self.reached[place] else 0
+
+    def need(self, packet: Packet, key: int) -> Need:
+        """Return the counter waited for, by the same process."""
+        return Need(self.view.members[self.wanted(packet, key)[0]], key >> self.shift, "count")
+
+    def gone(self, source: int) -> None:
+        """Blame it for the counters that it raises."""
+        self._gone |= 1 << source
+
+    def follows(self, packet: Packet, other: Packet) -> bool:
+        return False
+
+    def newest(self, sender: int) -> int:
+        """Return 0: counters are no numbers of messages."""
+        return 0
+
+    def state(self) -> State:
+        return {"gone": format(self._gone, "x"), "uncounted": self._uncounted}
+
+    def load(self, state: Fields) -> None:
+        """Check the counters, which the endpoint keeps."""
+        self._gone = state.mask("gone", self.view.n)
+        self._uncounted = state.number("uncounted", 0, self.made)
+        if any(key >> self.shift for key in self.reached[self._counters :]):
+            raise state.wrong("reached", self.reached, f"{self._counters} counters")
+
+
+register(Probabilistic)
