@@ -86,8 +86,10 @@ with session(master) as spark:
     said["stream"] = [len(ordered) == len(copies), totals.rows_out == len(copies), totals.held]
     said["figures"] = sum(batch.rows_in for batch in figures)
     said["came"] = sum(map(len, batches)) + 1
-    said["waiting"] = [list(row.lacks) for row in waiting(spark, str(folder / "checkpoint")).collect()]
-    cases = [Case(name, "paper", {"n": 5, "received": 200}, 1, name, 5) for name in ("matrix", "optimal")]
+    held = waiting(spark, str(folder / "checkpoint")).collect()
+    said["waiting"] = [list(row.lacks) for row in held]
+    small = {"n": 5, "received": 200}
+    cases = [Case(name, "paper", small, 1, name, 5) for name in ("matrix", "optimal")]
     grid = pa.Table.from_pylist(grid_rows("test", cases, seed=0), schema=GRID)
     said["study"] = sorted(row.protocol for row in study(spark.createDataFrame(grid)).collect())
 print(json.dumps(said))

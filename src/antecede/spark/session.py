@@ -93,7 +93,7 @@ def _stays_open(host: str, port: int, wait: float) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Return the hosts and ports of ``spark://a:1,b:2``, a master and its stand-ins, or ``sc://a``."""
+    """Return hosts and ports of ``spark://a:1,b:2``, a master and its stand-ins, or ``sc://a``."""
     found = []
     if _CONNECT.match(master):
         with contextlib.suppress(ValueError):
