@@ -387,8 +387,10 @@ class Bucket:
 
     def _write_base(self, store: Store, now: int) -> None:
         machine, number = self.machine, self.generation
-        for old in machine.forget(now, self.policy.horizon):
-            store.remove("done", old)
+        # What comes late is taken if it is a packet; members and their gaps are few.
+        if not isinstance(machine, PacketMachine):
+            for old in machine.forget(now, self.policy.horizon):
+                store.remove("done", old)
         gone, new = machine.memory.merge(int(self.policy.horizon * SLOT_SHARE))
         for old in gone:
             store.remove("done", old)

@@ -6,7 +6,7 @@ Names become hashes; a row that is no message gets the reason why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -193,7 +193,7 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
 
 def find_names(
     frame: DataFrame,
-    id: str,  # noqa: A002 - the name of the column
+    name: str,
     causes: str,
     dest: str | None,
     source: str | None,
@@ -204,7 +204,7 @@ def find_names(
         source, seq = source or "source", seq or "seq"
     if dest is None and "dest" in frame.columns:
         dest = "dest"
-    names = Names(id, causes, dest, source, seq)
+    names = Names(name, causes, dest, source, seq)
     require_columns(frame, tuple(names.given().values()))
     return names
 
@@ -221,7 +221,7 @@ def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, D
     _require_types(frame, names)
     types = dict(frame.dtypes)
     own = names.given()
-    cast: dict[str, str | None] = {**asdict(names)}
+    cast: dict[str, str] = {}
     added = []
     for field, name in own.items():
         kind = {"seq": "bigint", "causes": "array<string>"}.get(field, "string")
@@ -239,7 +239,7 @@ def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, D
         added.append(value.alias(CAST + field))
     columns = [F.col(f"`{column}`") for column in frame.columns]
     numbered = frame.select(*columns, *added) if added else frame
-    return numbered, Declared(names, Names(**cast), buckets)  # type: ignore[arg-type]
+    return numbered, Declared(names, replace(names, **cast), buckets)
 
 
 def commanded(stream: DataFrame, commands: DataFrame, *, has_dest: bool) -> DataFrame:

@@ -268,10 +268,6 @@ class PacketMachine(Machine):
         self._order_held()
         return out
 
-    def forget(self, now: int, horizon: int) -> list[int]:  # noqa: ARG002 - as in Machine
-        """Forget nothing: what comes late is taken, and members and their gaps are few."""
-        return []
-
     def _deliver(
         self, dest: int, deliveries: Iterable[antecede.Delivery], now: int, out: list[Out]
     ) -> None:

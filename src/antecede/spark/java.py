@@ -118,7 +118,7 @@ class Jvm:
         _forget()
 
 
-def _gateway() -> Any:  # noqa: ANN401 - py4j's own
+def _gateway() -> object | None:
     """Return PySpark's connection to its JVM, or None.
 
     Why private (``SparkContext._gateway``): nothing else tells that the JVM runs before the session
@@ -126,7 +126,8 @@ def _gateway() -> Any:  # noqa: ANN401 - py4j's own
     """
     from pyspark import SparkContext
 
-    return getattr(SparkContext, "_gateway", None)
+    found: object | None = getattr(SparkContext, "_gateway", None)
+    return found
 
 
 def has_jvm() -> bool:
@@ -147,9 +148,8 @@ def _forget() -> None:
     gateway = _gateway()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    if gateway is not None:
-        with contextlib.suppress(Exception):
-            gateway.shutdown()
+    with contextlib.suppress(Exception):
+        getattr(gateway, "shutdown", lambda: None)()
 
 
 def find_java() -> Java:
