@@ -157,6 +157,17 @@ def test_where_nothing_links_them_the_id_of_the_message_does(tmp_path: Path, key
     ]
 
 
+def test_ends_of_a_message_that_share_an_id_and_a_parent_are_paired(tmp_path: Path) -> None:
+    spans = [
+        S("shop", "SERVER", "c1", 0, 9, "order"),
+        S("shop", "PRODUCER", "a1", 1, 2, "send", "c1"),
+        S("mail", "CONSUMER", "a1", 3, 4, "send", "c1"),
+    ]
+    found = read(tmp_path, spans, "zipkin")
+    assert ("mail", "deliver", "shop send a100") in kinds(found)
+    assert audit_table(found.events).summary["paired_sends"] == 1
+
+
 def operation(word: str) -> dict[str, str]:
     return {"messaging.operation.type": word, "messaging.system": "kafka"}
 

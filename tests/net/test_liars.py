@@ -24,7 +24,7 @@ from tests.net.test_membership import enter_all
 from tests.net.test_node import NAMES, node_on, take
 
 LIMITS = Limits(linger_seconds=0)
-RELAYED = ("server", "central", "hierarchy", "serial")
+RELAYED = ("server", "central", "hierarchy", "serial", "tree")
 """Here the first packet of a message to b is for a."""
 PLAIN = sorted(
     name

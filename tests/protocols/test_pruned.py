@@ -341,3 +341,21 @@ class WithoutNewest(Pruned):
 )
 def test_a_broken_step_is_noticed(mutant: type[Pruned], promises: set[str]) -> None:
     assert promise_broken_by(mutant, promises=promises) in promises
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_the_worst_case_is_quadratic(n: int) -> None:
+    """Theorem 8 of [KS98]: all send to all one by one, and one process hears of everything."""
+    names = [f"p{number}" for number in range(n)]
+    world = World("pruned", names)
+    hub, *others = names
+    for sender in others:
+        for other in others:
+            if other != sender:
+                world.send(sender, [other])
+        world.send(sender, [hub])
+        world.arrive_packet(sender, hub)
+    world.send(hub, [others[0]])
+    found = size(world.packets[-1])
+    assert found.destinations >= (n - 1) * (n - 2) - (n - 2)  # those of others[0] are in DC
+    assert found.entries >= (n - 1) * (n - 2)

@@ -36,6 +36,7 @@ METRICS = (
     "throughput",
     "operations",
     "extra_packets_per_copy",
+    "control_bytes_per_message",
 )
 
 

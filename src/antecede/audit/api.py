@@ -26,7 +26,7 @@ from antecede.audit.found import (
     found_as,
     where_hidden,
 )
-from antecede.audit.local_windows import LocalWindows
+from antecede.audit.local_windows import LocalWindows, say_compiling
 from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.results import require_windows
@@ -162,6 +162,7 @@ def asked_of(log: Log, asked: Asked | None) -> Asked:
         undecidable=asked.undecidable or why_unauditable(log),
         complete_until_end=complete,
         rejected=rejected_in(log.rejected),
+        has_spans=bool(log.form) and format_named(log.form).has_spans,
         left_out=log.bad,
     )
 
@@ -179,6 +180,8 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
     if engine == "plain" or (not engine and is_small):
         plain = audit_events(*events_of(log), asked, found.bad + asked.left_out)
         return replace(plain, rows=TableRows(log))
+
+    say_compiling()
 
     def arranged(salt: int) -> LocalWindows:
         events, ahead = with_clocks(log, to_events(log, names, salt), names)
@@ -259,7 +262,7 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
         missing=rows["missing"],
         is_whole=not absent and not answer.settled.undelivered,
         trust=trust,
-        undecidable=asked.undecidable,
+        asked=asked,
         doubt=lambda: (
             None if asked.assume_complete else _doubt(arrangement, answer, summary, trust, absent)
         ),

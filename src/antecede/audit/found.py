@@ -182,7 +182,7 @@ def audit_events(
         missing=rows["missing"],
         is_whole=not order.undelivered(),
         trust=trust,
-        undecidable=asked.undecidable,
+        asked=asked,
         doubt=lambda: None if asked.assume_complete else _doubt(order, summary, trust),
     )
     return found_as(decided, summary, rows)

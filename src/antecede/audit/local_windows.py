@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +19,13 @@ from antecede.audit.windows.matching import DELIVER, SEND, Events
 from antecede.audit.windows.rounds import Arrangement, Group
 from antecede.audit.windows.window import Request, Window, run_window
 from antecede.events.hashing import hash_names
+
+
+def say_compiling() -> None:
+    """Say on a terminal that the first audit of its kind takes longer, if it is the first."""
+    place = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
+    if sys.stderr.isatty() and not any(place.rglob("clocks._sweep-*.nbi")):
+        sys.stderr.write("antecede: compiling once (about 20 s)\n")
 
 
 class LocalWindows(Arrangement):

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from antecede.arrays import Column, Ints
 from antecede.audit.around import REACH, Lines, Points, in_turn
 from antecede.events import Event
-from antecede.events.hashing import hash_names
 from antecede.events.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.report.diagrams import ClockedEvent
 from antecede.spark.frames import frame_of
-from antecede.spark.tasks import RESULT_SQL, Batches, on_batches, result, results_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 _COLUMNS = (*EVENT_COLUMNS, CLOCK)
+#: How often the search for events around a place is widened.
+_TRIES = 5
 #: So many places are sent to every task; more are joined by a shuffle.
 BROADCAST_MAX = 200_000
 
@@ -40,28 +40,11 @@ def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> 
     return found
 
 
-def together(parts: Sequence[Near]) -> Near:
-    """Return the seqs around the points, merged from all parts of a log."""
-    found: Near = {}
-    for key in parts[0] if parts else ():
-        seqs = sorted(seq for part in parts for seq in part[key][1])
-        at = bisect_left(seqs, key[1])
-        count = sum(part[key][0] for part in parts)
-        found[key] = count, seqs[max(0, at - REACH) : at + REACH + 1]
-    return found
-
-
-def look_around(batches: Batches, points: Mapping[int, Sequence[int]]) -> Batches:
-    """Find the seqs around ``points`` in a partition of (process, seq)."""
-    from pyspark import TaskContext
-
-    parts = [
-        seqs_near(batch.column(0).to_numpy(), batch.column(1).to_numpy(), points)
-        for batch in batches
-    ]
-    context = TaskContext.get()
-    if parts and context is not None:
-        yield result(context.partitionId(), together(parts))
+def _is_enough(seq: int, near: tuple[int, list[int]], events: int) -> bool:
+    """Return whether the seqs around a place are all that are to be shown."""
+    count, seqs = near
+    before = bisect_left(seqs, seq)
+    return before >= min(REACH, count) and len(seqs) - before > min(REACH, events - count - 1)
 
 
 def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, list[int]]]) -> Lines:
@@ -161,19 +144,55 @@ class FrameRows:
         return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
 
     def near(self, points: Points) -> Lines:
-        """Return the events around some places: one job finds their seqs, another reads them."""
+        """Return the events around some places: one job counts, others read what is near."""
+        counts, spans = self._counts(points)
+        places = [(name, seq) for name, seqs in points.items() for seq in seqs]
+        wide = {
+            n: REACH + 4 * REACH * (high - low) // size for n, (size, low, high) in spans.items()
+        }
+        near: dict[tuple[str, int], tuple[int, list[int]]] = {}
+        events: list[Event] = []
+        for _ in range(_TRIES):
+            events = self._around(places, wide)
+            for name, seq in places:
+                seqs = sorted(event.seq for event in events if event.process == name)
+                at = bisect_left(seqs, seq)
+                near[name, seq] = counts[name, seq], seqs[max(0, at - REACH) : at + REACH + 1]
+            few = [n for n, s in places if not _is_enough(s, near[n, s], spans[n][0])]
+            if not few:
+                break
+            wide |= {name: 16 * wide[name] for name in few}
+        return _lines(events, near)
+
+    def _counts(
+        self, points: Points
+    ) -> tuple[dict[tuple[str, int], int], dict[str, tuple[int, int, int]]]:
+        """Return how many events precede each place; and each process's events, first, last seq."""
         from pyspark.sql import functions as F
 
-        number = dict(zip(points, hash_names(list(points)).tolist(), strict=True))
-        task = on_batches(look_around, {number[name]: seqs for name, seqs in points.items()})
-        small = self._frame.select(F.xxhash64("process").alias("process"), "seq")
-        found = together(list(results_of(small.mapInArrow(task, RESULT_SQL)).values()))
-        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
-        wanted = F.lit(0)
-        for (name, _), (_, seqs) in near.items():
-            here = (F.col("process") == name) & F.col("seq").between(seqs[0], seqs[-1])
+        process, seq = F.col("process"), F.col("seq")
+        places = [(name, place) for name, seqs in points.items() for place in seqs]
+        before = [F.count(F.when((process == n) & (seq < s), 1)) for n, s in places]
+        ends = [
+            how(F.when(process == name, seq)) for name in points for how in (F.count, F.min, F.max)
+        ]
+        row = self._frame.filter(process.isin(list(points))).agg(*before, *ends).first()
+        assert row is not None
+        counts = dict(zip(places, row, strict=False))
+        rest = list(row)[len(places) :]
+        spans = {name: tuple(rest[3 * k : 3 * k + 3]) for k, name in enumerate(points)}
+        return counts, spans
+
+    def _around(self, places: Sequence[tuple[str, int]], width: Mapping[str, int]) -> list[Event]:
+        """Return the events of processes whose seqs are near some places."""
+        from pyspark.sql import functions as F
+
+        wanted = F.lit(0)  # A sum: Spark plans a long chain of ors for minutes.
+        for name, seq in places:
+            low, high = max(seq - width[name], -(2**63)), min(seq + width[name], 2**63 - 1)
+            here = (F.col("process") == name) & F.col("seq").between(low, high)
             wanted = wanted + here.cast("int")
-        return _lines(_events(self._frame.filter(wanted > 0).toArrow()), near)
+        return _events(self._frame.filter(wanted > 0).toArrow())
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
         """Return the deliveries with these processes and seqs: one job."""

@@ -262,11 +262,11 @@ def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
         return frame.withColumn("hint", F.col("time").cast("double"))
     import pyarrow as pa
 
-    span = np.maximum(stats.high - stats.low, 1).astype(float)
+    span = np.maximum(stats.high.astype(float) - stats.low.astype(float), 1.0)
     table = pa.table({"process": stats.names, "low": stats.low, "span": span})
     ends = frame_of(frame.sparkSession, table)
     joined = frame.join(F.broadcast(ends), "process", how="inner")
-    return joined.withColumn("hint", (F.col("seq") - F.col("low")) / F.col("span"))
+    return joined.withColumn("hint", (F.col("seq").cast("double") - F.col("low")) / F.col("span"))
 
 
 def find_cuts(
@@ -359,7 +359,7 @@ def _with_silent(
     for k, cut in enumerate(cuts):
         for p in np.flatnonzero(cut == NO_SEQ):
             value = found[stats.names[p]][f"cut{k}"]
-            cut[p] = stats.low[p] - 1 if value is None else value
+            cut[p] = max(stats.low[p], NO_SEQ + 2) - 1 if value is None else value
     return cuts
 
 

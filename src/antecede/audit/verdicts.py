@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from antecede.events.rule import Rejected
+from antecede.events.rule import SEEN_BEFORE, Rejected
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 
@@ -38,6 +38,8 @@ class Asked:
     """Whether the log of each process is complete up to its last event; None: if it says so."""
     rejected: Sequence[Rejected] = ()
     """The first rows that are not events."""
+    has_spans: bool = False
+    """Whether the events were made from the spans of traces."""
     left_out: int = 0
     """How many rows the reader has left out, because they are not events."""
     quote: Callable[[int], Sequence[Rejected]] | None = None
@@ -87,8 +89,10 @@ def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
 def may_be_event(row: Rejected) -> bool:
     """Return whether a row that is not valid may have been a send or a delivery.
 
-    A whole JSON object that has neither a kind nor a message was not.
+    A whole JSON object that has neither a kind nor a message was not, nor a span that is repeated.
     """
+    if row.reason == SEEN_BEFORE:
+        return False
     try:
         found = json.loads(row.text)
     except (ValueError, RecursionError):
@@ -110,7 +114,7 @@ def decide(
     missing: Sequence[Mapping[str, Any]],
     is_whole: bool,
     trust: Trust,
-    undecidable: str | None,
+    asked: Asked,
     doubt: Callable[[], str | None],
 ) -> tuple[Verdict, str]:
     """Return the verdict and its reason.
@@ -121,14 +125,15 @@ def decide(
     depend on their order. ``missing`` are the first messages that never arrived although an effect
     did: they break the order if the log is complete. ``is_whole`` says that no stated destination
     lacks a delivery. ``doubt`` says what can be hidden; it is asked last, because it may take long.
-    ``undecidable`` is what the log's reader knows: why its deliveries say nothing about order.
+    ``asked`` has what the log's reader knows, such as why its deliveries say nothing about order.
     """
     broken = _violations(counts, missing if trust.until_end else ())
     if broken and not cycles and (not ties or is_certain()):
         assumed = trust.because if counts["missing"] and trust.until_end else ""
         besides = _absent(counts, missing) if missing and not trust.until_end else ""
         return "broken", _sentences(broken, assumed, besides)
-    unknown = undecidable or _cyclic(cycles, broken) or _tied(ties) or _unpaired(counts)
+    unknown = asked.undecidable or _cyclic(cycles, broken) or _tied(ties)
+    unknown = unknown or (_without_pairs if asked.has_spans else _unpaired)(counts)
     if not unknown and missing and not trust.until_end:
         unknown = _sentences(_absent(counts, missing), trust.quoted, rests_on(counts), ADVICE)
     unknown = unknown or doubt()
@@ -246,6 +251,18 @@ def _unpaired(counts: Mapping[str, Any]) -> str | None:
         f"The log has {_count(counts['messages'], 'sent message')} and "
         f"{_count(deliveries, 'delivery', 'deliveries')}, but no delivery belongs to one "
         "send; use the same message id at both ends, and each for one message only."
+    )
+
+
+def _without_pairs(counts: Mapping[str, Any]) -> str | None:
+    """Say that no span can be judged, or return None if one can."""
+    if counts["judged_deliveries"]:
+        return None
+    return (
+        f"The trace has {_count(counts['messages'], 'span')} that send and "
+        f"{_count(counts['deliveries'], 'span')} that receive, but no span that receives names its "
+        "sender, by a parent or a link, as a span of another service in this log; export the spans "
+        "of both ends, and pass the context on with each message."
     )
 
 

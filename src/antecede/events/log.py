@@ -101,6 +101,8 @@ class Format:
     """Whether its deliveries were observed; if not, advice draws the delays from a model."""
     reads_folders: bool = False
     """Whether a folder of files is one log of this format."""
+    has_spans: bool = False
+    """Whether its events were made from the spans of traces."""
     is_numbered: bool = False
     """Whether processes number their events as they write them, so that a lost line shows."""
     is_spark_native: bool = False

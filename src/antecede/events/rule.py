@@ -23,6 +23,8 @@ from antecede.events.tables import (
 )
 from antecede.events.times import seconds_of_date
 
+#: Why a row is left out that says what another one says.
+SEEN_BEFORE = "the same span was read before"
 _WHOLE_END = 2**63
 _STRINGS = {str}
 _INFINITE = "is not finite"

@@ -27,7 +27,7 @@ from antecede.events.log import (
     rejected_in,
     table_of,
 )
-from antecede.events.rule import Event, Rejected, is_text
+from antecede.events.rule import SEEN_BEFORE, Event, Rejected, is_text
 from antecede.events.tables import CLOCK, DELIVER, LOCAL, SEND
 
 #: What names a span: the id of its trace (may be empty) and its own.
@@ -377,7 +377,10 @@ def _causes(index: Index, number: int) -> list[Ref]:
     """Return the messages that a consumer's span names, in the order in which it names them."""
     span = index.spans[number]
     found: dict[Ref, None] = {}
-    parent = index.of_role(span.parent, _MAKES)
+    # Both ends of a message may have the same name: Zipkin calls that a shared span.
+    parent = index.of_role(span.ref, _MAKES)
+    if parent is None:
+        parent = index.of_role(span.parent, _MAKES)
     for ref in span.links:
         maker = index.of_role(ref, _MAKES)
         if maker is not None:
@@ -634,7 +637,7 @@ def format_of_spans(
         table = table_of_spans(list(spans))
         return {"": Log(table, rejected_in(rejected), left_out, good=len(spans))}
 
-    return Format(name, suffixes, read, sniff)
+    return Format(name, suffixes, read, sniff, has_spans=True)
 
 
 def read_spans(
@@ -648,7 +651,7 @@ def read_spans(
             if span is None:
                 continue
             if isinstance(span, str) or span in spans or span in known:
-                reason = span if isinstance(span, str) else "the same span was read before"
+                reason = span if isinstance(span, str) else SEEN_BEFORE
                 rejected.append(Rejected(line, quoted(raw), reason))
             else:
                 spans[span] = None

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from inspect import signature
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,7 +27,9 @@ from antecede.events.log import Log, Source
 from antecede.events.rule import require_columns
 from antecede.events.sources import form_of, named, read, require_file, require_options
 from antecede.events.tables import (
+    CLOCK,
     DESTS_SEPARATOR,
+    EVENT_COLUMNS,
     EVENT_KINDS,
     EVENT_SCHEMA,
     KIND,
@@ -120,10 +123,15 @@ def renamed_frame(frame: DataFrame, fields: Mapping[str, str]) -> DataFrame:
 def plain_columns(frame: DataFrame) -> dict[str, Column | None]:
     """Return how each event column of a frame becomes plain; None if it is."""
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
     from pyspark.sql.pandas.types import to_arrow_schema
 
     require_columns(frame.columns)
-    require_types(to_arrow_schema(frame.schema))
+    parts = T.StructType([f for f in frame.schema.fields if f.name in {*EVENT_COLUMNS, CLOCK}])
+    # Newer versions of Spark ask for the time zone of times.
+    takes_zone = "timezone" in signature(to_arrow_schema).parameters
+    zone: dict[str, Any] = {"timezone": "UTC"} if takes_zone else {}
+    require_types(to_arrow_schema(parts, **zone))
     return {
         column.name: _plain(F.col(column.name), frame.schema[column.name].dataType, column.holds)
         for column in EVENT_SCHEMA

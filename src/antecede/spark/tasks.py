@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import pickle
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from antecede.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,10 +110,32 @@ def result(number: int, value: object) -> pa.RecordBatch:
 
 def results_of(frame: DataFrame) -> dict[int, Any]:
     """Run the tasks and return their results by number."""
-    table = frame.toArrow()
+    with explained():
+        table = frame.toArrow()
     numbers = np.asarray(table.column("id").combine_chunks()).tolist()
     data = (value.as_buffer() for value in table.column("result"))
     return {number: _unpacked(value) for number, value in zip(numbers, data, strict=True)}
+
+
+_ABSENT = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([\w.]+)'")
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Say in one line that the Python of Spark's workers lacks a package, and what to set."""
+    try:
+        yield
+    except Exception as error:
+        absent = _ABSENT.findall(str(error))
+        if not absent:
+            raise
+        name = absent[-1].partition(".")[0]
+        msg = (
+            f"the Python of Spark's workers lacks {name}; before the session starts, set "
+            f"PYSPARK_PYTHON to one that has it, as {sys.executable} does, or install "
+            "'antecede[spark]' there; sessions of antecede.pipeline.session bring the package along"
+        )
+        raise UsageError(msg) from None
 
 
 def _packed(value: object) -> bytes:

@@ -181,6 +181,13 @@ TESTED: tuple[Claim, ...] = (
         Outcome("Never more than k entries; no violation, and everything is delivered.", HOLDS),
     ),
     Claim(
+        "3.3",
+        "Lemmas 2 and 3 and propositions 1 and 5, on which safety and liveness rest.",
+        "As invariants after every step of random runs on a network that reorders, with extra "
+        "messages; a broken step is detected (tests/protocols/test_bounded_paper.py).",
+        Outcome("Held after every step, also with several destinations.", HOLDS),
+    ),
+    Claim(
         "4.1",
         "Causal order and liveness without control information; lemmas 2 to 4.",
         f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",

@@ -106,8 +106,9 @@ def propose(events: Events, time: NDArray[np.float64], when: NDArray[np.float64]
     np.maximum.at(last, events.process[early], events.seq[early])
     np.minimum.at(first, events.process[~early], events.seq[~early])
     # A clock that runs backwards may put an early event after a late one; cut before the late one.
-    cut = np.where(first != 2**63 - 1, np.minimum(last, first - 1), last)
-    cut = np.where((last == NO_SEQ) & (first != 2**63 - 1), first - 1, cut)
+    before = np.maximum(first, NO_SEQ + 2) - 1
+    cut = np.where(first != 2**63 - 1, np.minimum(last, before), last)
+    cut = np.where((last == NO_SEQ) & (first != 2**63 - 1), before, cut)
     return np.asarray(cut)
 
 

@@ -309,7 +309,8 @@ def _bytes_crossover(points: Points) -> Outcome | None:
     "0.7",
     "Pruned is O(n²) in the worst case and nearly O(n) on average.",
     "Experiment growth (to hundreds of processes; if it was not run, overhead): exponents of n, "
-    "fitted and between neighbouring sizes, of bytes per copy.",
+    "fitted and between neighbouring sizes, of bytes per copy. The worst case is built as in "
+    "theorem 8 of [KS98] (tests/protocols/test_pruned.py).",
 )
 def _pruned_exponent(points: Points) -> Outcome | None:
     other, worst, parts = points.study.of("growth"), {}, []
@@ -328,7 +329,8 @@ def _pruned_exponent(points: Points) -> Outcome | None:
 
     result = (
         f"Bytes per copy grow as {'; '.join(parts)}. The destinations named in the entries grow "
-        f"faster than the entries. {NEARLY_LINEAR.said(verdict)}"
+        "faster than the entries. In the worst case a copy carries at least (n-1)(n-2) entries. "
+        f"{NEARLY_LINEAR.said(verdict)}"
     )
     short = ", ".join(f"n^{each:.2f} at the steepest in {cast}" for cast, each in worst.items())
     return Outcome(result, verdict(NEARLY_LINEAR.value), short)

@@ -12,6 +12,7 @@ from antecede.study.points import Points, judged
 from antecede.study.replays import KINDS, redundancy
 
 _N = 8
+_QUICK_LENGTHS = (25, 50, 100)
 _LENGTHS = (50, 100, 200, 400)
 """Messages received per process; a first half of the same length is not measured."""
 _DELAY = "exponential:0.05"
@@ -24,7 +25,7 @@ WITHOUT = {f"pruned:without-{kind}": kind for kind in KINDS}
 def cases(scale: Scale) -> list[Case]:
     """Return pruned with all four kinds, and with each left out, over the length of the run."""
     found = []
-    lengths = _LENGTHS[:3] if scale.points < 6 else _LENGTHS
+    lengths = _QUICK_LENGTHS if scale.points < 6 else _LENGTHS
     for cast in ("unicast", "multicast"):
         for length in lengths:
             arguments = scale.arguments(n=scale.n_or(_N), cast=cast, delay=scale.delay_or(_DELAY))
