@@ -28,7 +28,7 @@ from antecede.errors import UsageError
 from antecede.events.inputs import log_of
 from antecede.events.rule import require_columns
 from antecede.sim import Schedule
-from antecede.spark.frames import renamed_frame
+from antecede.spark.frames import frame_of, renamed_frame
 from antecede.spark.tasks import run_specs
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def advise(
     require_columns(given.columns)
     schedule = schedule_of(given.toArrow(), delay=delay, seed=seed)
     spark = given.sparkSession
-    return spark.createDataFrame(table_of(costs_on(schedule, protocols, spark=spark)))
+    return frame_of(spark, table_of(costs_on(schedule, protocols, spark=spark)))
 
 
 def costs_on(

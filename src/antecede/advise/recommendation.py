@@ -197,7 +197,8 @@ def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
     ]
     sentences += [
         f"If messages must never wait, use {cost.protocol}{_extent(cost)}: it adds {_ms(cost)}, "
-        f"but each copy contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
+        f"but each copy contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads "
+        "included."
         for cost in choice.carriers
     ]
     return sentences

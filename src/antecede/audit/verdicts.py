@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from antecede.events.rule import SEEN_BEFORE, Rejected
+from antecede.events.rule import NO_LAYOUT, SEEN_BEFORE, Rejected
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 
@@ -89,9 +89,10 @@ def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
 def may_be_event(row: Rejected) -> bool:
     """Return whether a row that is not valid may have been a send or a delivery.
 
-    A whole JSON object that has neither a kind nor a message was not, nor a span that is repeated.
+    A whole JSON object that has neither a kind nor a message was not, nor a span that is repeated,
+    nor a line of a layout that is not that of events.
     """
-    if row.reason == SEEN_BEFORE:
+    if row.reason in {SEEN_BEFORE, NO_LAYOUT}:
         return False
     try:
         found = json.loads(row.text)

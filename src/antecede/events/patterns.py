@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from antecede.errors import UsageError
 from antecede.events.lines import QUOTED_CHARS
-from antecede.events.rule import Rejected
+from antecede.events.rule import NO_LAYOUT, Rejected
 from antecede.events.tables import SEND
 
 #: The label of what comes before the first delimiter, if there are several executions.
@@ -38,7 +38,7 @@ def lines_outside(text: str, spans: Iterable[tuple[int, int]], line: int = 1) ->
         for number, words in enumerate(text[end:start].split("\n")):
             if words.strip():
                 quoted = words.strip()[:QUOTED_CHARS]
-                found.append(Rejected(line + number, quoted, "does not fit the layout"))
+                found.append(Rejected(line + number, quoted, NO_LAYOUT))
         line += text.count("\n", end, stop)
         end = stop
     return found

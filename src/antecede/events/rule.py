@@ -25,6 +25,8 @@ from antecede.events.times import seconds_of_date
 
 #: Why a row is left out that says what another one says.
 SEEN_BEFORE = "the same span was read before"
+#: Why lines of a log are left out that are about something else than events.
+NO_LAYOUT = "does not fit the layout"
 _WHOLE_END = 2**63
 _STRINGS = {str}
 _INFINITE = "is not finite"
