@@ -29,6 +29,7 @@ from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.events.rule import require_columns
 from antecede.sim import Schedule
+from antecede.spark.frames import frame_of
 from antecede.spark.tasks import run_specs
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def advise(
     require_columns(given.columns)
     schedule = schedule_of(given.toArrow(), delay=delay, seed=seed)
     spark = given.sparkSession
-    return spark.createDataFrame(table_of(costs_on(schedule, protocols, spark=spark)))
+    return frame_of(spark, table_of(costs_on(schedule, protocols, spark=spark)))
 
 
 def costs_on(

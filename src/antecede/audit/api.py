@@ -55,7 +55,7 @@ from antecede.events.inputs import log_of
 from antecede.events.rule import Event, Rejected
 from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
-from antecede.spark.frames import plain_frame, rejected_rows, renamed_frame
+from antecede.spark.frames import frame_of, plain_frame, rejected_rows, renamed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,7 +135,7 @@ def audit_frame(
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
-    return replace(found, frame=events.sparkSession.createDataFrame, rows=FrameRows(events))
+    return replace(found, frame=partial(frame_of, events.sparkSession), rows=FrameRows(events))
 
 
 def draw(log: Log, message: str | None) -> Drawing:

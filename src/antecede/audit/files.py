@@ -22,7 +22,7 @@ from antecede.events.sources import (
     require_mostly_valid,
     titled,
 )
-from antecede.spark.frames import plain_frame, read_natively, readable, rejected_rows
+from antecede.spark.frames import frame_of, plain_frame, read_natively, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +61,7 @@ def audit_on(
         return {"": _audit_frame(frame, sources, partial(check, asked=asked_of(log, asked)))}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        events = spark.createDataFrame(log.events)
+        events = frame_of(spark, log.events)
         audited = check(events, asked_of(log, asked))
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
