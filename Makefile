@@ -65,6 +65,7 @@ soak: setup ## run protocols, nodes and reorder for long: state that must not gr
 	@$(BIN)/python -m tests.protocols.soak
 	@$(BIN)/python -m antecede.check.campaign --scripts 20000
 	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/reorder/test_reorder_cli.py tests/reorder/test_positions.py -k killed
+	@$(BIN)/python -m tests.reorder.soak
 	@$(BIN)/python -m tests.net.soak --seconds 600
 	@$(BIN)/python -m tests.net.nats_soak --seconds 600
 	@$(BIN)/python -m tests.net.soak --changes --seconds 600

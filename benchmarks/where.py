@@ -133,8 +133,11 @@ def _package(file: str, name: str) -> str:
 def audit(*, quick: bool) -> None:
     events = 20_000 if quick else 2_000_000
     table = make_log(events, 50)
-    audit_table(table.slice(0, 1000))
-    profiled(f"local audit of {events:,} events, 50 processes", lambda: audit_table(table))
+    audit_table(table.slice(0, 1000), engine="local")
+    profiled(
+        f"local audit of {events:,} events, 50 processes",
+        lambda: audit_table(table, engine="local"),
+    )
 
 
 def node(*, quick: bool) -> None:

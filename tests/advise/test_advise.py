@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +18,13 @@ from antecede import events as eventlog
 from antecede.advise import replays, traffic
 from antecede.advise.api import advise, costs_on
 from antecede.advise.costs import Cost, FaultKind, Status
-from antecede.advise.recommendation import Traffic, recommend
-from antecede.advise.replays import pack_schedule, unpack_schedule, violations_of
+from antecede.advise.recommendation import Traffic, need, recommend
+from antecede.advise.replays import (
+    pack_schedule,
+    unpack_schedule,
+    violations_of,
+    without_protocol,
+)
 from antecede.advise.traffic import left_out, schedule_of, schedule_of_edges
 from antecede.cli.main import app
 from antecede.errors import UsageError
@@ -34,6 +40,7 @@ from antecede.sim.workloads import WORKLOADS
 from tests.support.histories import Shape, history
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -175,7 +182,7 @@ def test_multicasts_have_all_figures_under_every_protocol() -> None:
     assert 0 < (costs["central"].extra_packets_per_message or 0) <= 1
     choice = recommend(list(costs.values()), Traffic(0.5, 2.0))
     assert choice.protocol not in {None, "history", "two_hop"}
-    assert "history adds 0 ms" in choice.otherwise
+    assert "If messages must never wait, use history: it adds 0 ms" in choice.otherwise
 
 
 def test_what_breaks_order_is_never_recommended() -> None:
@@ -296,11 +303,52 @@ def test_the_choice_weighs_bytes_against_delay() -> None:
     assert recommend(shared, traffic).protocol == "lean"
     choice = recommend(shared, Traffic(0.05, 20.0))
     assert choice.protocol == "chatty"
-    assert choice.reason.startswith("chatty costs 4 bytes a copy")
+    assert choice.reason.startswith("Use chatty: 4 bytes and 0 ms more a copy on average.")
     unknown = cost("unknown", 0, None)
     assert recommend([unknown, lean], traffic).protocol == "lean"
     assert recommend([unknown], traffic).protocol is None
     assert "No other protocol that keeps" in recommend([lean], traffic).reason
+
+
+def test_times_too_short_to_matter_and_the_least_memory_are_said_plainly() -> None:
+    quick = cost("quick", 4, 3.78e-9)
+    small = replace(cost("small", 90, 2.0), state_bytes_peak=1.0)
+    choice = recommend(
+        [quick, replace(quick, protocol="other", model_bytes_per_copy=9.0), small], Traffic(0.05)
+    )
+    assert choice.reason.startswith("Use quick: 4 bytes and less than 0.001 ms more a copy")
+    assert (
+        "If memory is scarce, use small: it keeps at most 1 bytes per process" in choice.otherwise
+    )
+
+
+def test_advice_says_first_whether_a_protocol_is_needed() -> None:
+    late = [
+        Event("a", 1, "send", "m1", ("c",), 0.0),
+        Event("a", 2, "send", "m2", ("b",), 1.0),
+        Event("b", 1, "deliver", "m2", None, 2.0),
+        Event("b", 2, "send", "m3", ("c",), 3.0),
+        Event("c", 1, "deliver", "m3", None, 4.0),
+        Event("c", 2, "deliver", "m1", None, 5.0),
+    ]
+    kept = [*late[:4], replace(late[5], seq=1, time=3.5), replace(late[4], seq=2)]
+    for log, count, words in ((late, 1, "order."), (kept, 0, "needs none, but nothing promises")):
+        costs = [without_protocol(schedule_of(table_of(log)))]
+        said = need(costs)
+        assert said.startswith(f"Without a protocol, {count} of 3 deliveries would have been out")
+        assert words in said
+        assert recommend(costs, Traffic(0.05)).protocol is None
+    assert need([]) == ""
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, list, pa.Table.from_pylist])
+def test_advice_takes_what_an_audit_takes(make: Callable[[Any], Any]) -> None:
+    rows = [dataclasses.asdict(event) for event in LOG]
+    found = advise(make(rows), protocols=["optimal"]).to_pylist()
+    assert [row["protocol"] for row in found] == ["optimal"]
+    assert found == advise(table_of(LOG), protocols=["optimal"]).to_pylist()
+    with pytest.raises(UsageError, match="give a frame"):
+        advise(7)
 
 
 def test_a_partial_run_is_mentioned_not_chosen() -> None:
@@ -360,7 +408,7 @@ def test_results_name_units_marks_and_what_was_left_out(
     total = result["total_bytes_per_copy"]["optimal"]
     rows = {tuple(row[:2]): row for row in map(str.split, shown.splitlines())}
     assert rows["optimal", "run"][4] == figure(total)
-    assert f"costs {total:.3g} bytes a copy" in result["reason"] + result["otherwise"]
+    assert result["reason"].startswith("Use optimal")
     assert ("central", "run†") in rows
     assert f"Ran only on the first {result['beginning_messages']:,} messages" in shown
     page = (tmp_path / "o" / "index.html").read_text()

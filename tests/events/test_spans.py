@@ -151,9 +151,9 @@ def test_where_nothing_links_them_the_id_of_the_message_does(tmp_path: Path, key
         S("desk", "CONSUMER", "c1", 8, 9, "process", attributes={key: "m-3"}),
     ]
     assert kinds(read(tmp_path, spans))[:3] == [
-        ("desk", "deliver", "desk process c100"),
-        ("mail", "deliver", "shop x a200"),
-        ("mail", "deliver", "shop x a100"),
+        ("desk", "deliver", "m-3"),
+        ("mail", "deliver", "m-2"),
+        ("mail", "deliver", "m-1"),
     ]
 
 

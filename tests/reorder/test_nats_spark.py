@@ -17,9 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 from antecede.cli.main import command_line
-from antecede.reorder.files import Figures, run_files
+from antecede.reorder.files import run_files
 from antecede.reorder.nats_client import Outgoing, make_stream, publish, read, state_of
 from antecede.reorder.nats_source import read_stream, stream_writer
+from antecede.reorder.progress import Figures
 from examples import nats_shop
 from tests.nats_server import NatsServer
 from tests.reorder.test_nats import place

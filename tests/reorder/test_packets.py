@@ -12,6 +12,7 @@ import pytest
 import antecede
 from antecede.errors import UsageError
 from antecede.pipeline import reorder
+from antecede.reorder import bucket as buckets
 from antecede.reorder.bucket import Bucket, Policy
 from antecede.reorder.packets import (
     CONTROL,
@@ -130,7 +131,7 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str, seed: i
             expected = {name for _, name in oracle.take(batch_rows)}
             assert {row["name"] for row in out} == expected
         found += out
-        bucket.save(store, start)
+        bucket.save(store)
         if rng.random() < 0.5:
             bucket = Bucket.load(policy, store)
     assert not bucket.machine.held
@@ -145,6 +146,29 @@ def test_rows_leave_in_causal_order_whatever_the_protocol(protocol: str, seed: i
             seen.add(row["name"])
         assert seen == run.delivered[dest]
         assert len(out) == len(seen)
+
+
+def test_a_packet_later_than_the_horizon_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of 200 packets come after a thousand horizons; nobody's packets wait for ever."""
+    monkeypatch.setattr(buckets, "LOG_ENTRIES", 2)
+    plan = make_plan("packet", MEMBERS, "optimal", ("reader",), None)
+    policy = Policy(None, 10, "{}", keeps_rejected=True, plan=plan)
+    sender = antecede.endpoint("optimal", process="a", members=MEMBERS)
+    codec = antecede.Codec(sender)
+    rows = [codec.encode(sender.send(["reader"], b"").packets[0]) for _ in range(200)]
+    late, store, out = [rows.pop(105), rows.pop(41)], DictStore(), 0
+    bucket = Bucket(policy)
+    for number, data in enumerate([*(rows[n : n + 9] for n in range(0, 198, 9)), late, rows[:50]]):
+        table = Routed(plan, 1)(pa.table({"packet": pa.array(data, pa.binary())}))
+        live = bucket.offer(table, number * 1000)
+        loaded = Bucket.load(policy, DictStore(store.parts()))
+        assert loaded.offer(table, number * 1000).equals(live)
+        bucket.save(store)
+        assert live.column("position").to_pylist() == list(range(out + 1, out + 1 + len(live)))
+        out += len(live)
+        if data is late:
+            assert out == 200
+    assert (bucket.machine.held, bucket.machine.duplicates) == ({}, 50)
 
 
 @pytest.mark.spark

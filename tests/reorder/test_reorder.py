@@ -20,6 +20,7 @@ from antecede.events.hashing import hash_each, hash_words
 from antecede.pipeline import reorder
 from antecede.reorder import spark_state as packing
 from antecede.reorder.files import reason_of
+from antecede.reorder.progress import Figures, Progress
 from antecede.reorder.waiting import waiting
 from tests.support.streams import Sent, audited, check_order, rows_table, stream
 
@@ -118,6 +119,87 @@ def test_rows_that_are_not_messages_are_rejected_with_their_reason(spark: SparkS
     assert [row.id for row in reorder(frame).orderBy("position").collect()] == ["1", "8"]
 
 
+def test_events_with_one_cause_and_no_numbers(spark: SparkSession) -> None:
+    """The common shape: what began a chain names nothing, an empty text, or itself."""
+    rows = [
+        ("3", "2", "c1", "a", "orders", b"3"),
+        ("2", "1", "c1", "b", "payments", b"2"),
+        ("1", None, "c1", "a", "orders", b"1"),
+        ("1", None, "c1", "a", "orders", b"1"),
+        ("5", "4", "c2", "a", "orders", b"5"),
+        ("4", "4", "c2", "a", "orders", b"4"),
+        ("6", "", "c3", "a", "orders", b"6"),
+        ("7", "never", "c3", "a", "orders", b"7"),
+    ]
+    names = "event_id string, causation_id string, correlation_id string, aggregate_id string"
+    frame = spark.createDataFrame(rows, f"{names}, topic string, payload binary")
+    found = reorder(frame, id="event_id", causes="causation_id", dest="correlation_id").collect()
+    assert sorted((r.correlation_id, r.position, r.event_id) for r in found) == [
+        ("c1", 1, "1"), ("c1", 2, "2"), ("c1", 3, "3"), ("c2", 1, "4"), ("c2", 2, "5"),
+        ("c3", 1, "6"),
+    ]  # fmt: skip
+    numbered = frame.selectExpr("int(event_id) as id", "try_cast(causation_id as int) as causes")
+    found = reorder(numbered).orderBy("position").collect()
+    assert sorted(row.id for row in found) == [1, 2, 3, 4, 5, 6, 7], "one destination, no cause"
+
+
+def test_a_person_sees_releases_and_drops_while_the_query_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    come, told, checkpoint = tmp_path / "in", tmp_path / "told", tmp_path / "checkpoint"
+    come.mkdir()
+    told.mkdir()
+
+    def events(*names: tuple[str, str | None]) -> pa.Table:
+        columns = zip(*names, strict=True)
+        return pa.table(dict(zip(("event_id", "causation_id"), columns, strict=True)) | {
+            "correlation_id": ["c"] * len(names)})  # fmt: skip
+
+    def commands(action: str, name: str) -> pa.Table:
+        return pa.table({"action": [action], "id": [name], "dest": ["c"]})
+
+    schema = "event_id string, causation_id string, correlation_id string"
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(come))
+    asked = spark.readStream.schema("action string, id string, dest string").parquet(str(told))
+    ordered = reorder(
+        stream,
+        id="event_id",
+        causes="causation_id",
+        dest="correlation_id",
+        commands=asked,
+        keep_rejected=True,
+        buckets=1,
+    )
+    figures: list[Figures] = []
+    listener = Progress(figures.append)
+    spark.streams.addListener(listener)
+
+    def run() -> list[tuple[str, int | None, bool, str | None]]:
+        writer = ordered.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        finish(writer.start)
+        found = spark.read.parquet(str(tmp_path / "out")).collect()
+        return sorted((r.event_id, r.position, r.released, r.rejected) for r in found)
+
+    put(come, "0", events(("2", "1"), ("3", "2"), ("5", "4"), ("6", "5"), ("0", None)))
+    assert run() == [("0", 1, False, None)]
+    seen = waiting(spark, str(checkpoint)).orderBy("id").collect()
+    assert [(row.dest, row.id, row.lacks) for row in seen] == [
+        ("c", "2", ["1"]), ("c", "3", ["2"]), ("c", "5", ["4"]), ("c", "6", ["5"])]  # fmt: skip
+    assert all(row.seconds >= 0 and row.since for row in seen)
+    put(told, "0", commands("release", "3"))
+    put(told, "1", commands("drop", "4"))
+    put(told, "2", commands("explode", "4"))
+    assert run() == [
+        ("0", 1, False, None), ("2", 4, True, None), ("3", 5, False, None),
+        ("5", 2, True, None), ("6", 3, False, None),
+    ]  # fmt: skip
+    assert waiting(spark, str(checkpoint)).count() == 0
+    listener.wait()
+    spark.streams.removeListener(listener)
+    assert [(f.rows_in, f.rows_out, f.held) for f in figures] == [(5, 1, 4), (0, 4, 0)]
+
+
 def test_hashes_of_causes_are_those_that_spark_computes(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
@@ -146,10 +228,13 @@ def test_hashes_of_causes_are_those_that_spark_computes(spark: SparkSession) -> 
 
 def test_a_wrong_call_is_refused_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
-        [("1", "d", "a", 1, "x")], "id string, dest string, source string, seq long, causes string"
+        [("1", "d", "a", 1, ("x",))],
+        "id string, dest string, source string, seq long, causes struct<one string>",
     )
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({}, "an array of ids"),
+        ({}, "has type struct<one:string>; reorder needs an id or an array of ids"),
+        ({"held_bytes_max": 0}, "held_bytes_max is 0; expected a whole number from 1"),
+        ({"seq": "number"}, "needs a column 'number'"),
         ({"causes": "parents"}, "needs a column 'parents'"),
         ({"on_missing": "skip"}, "expected 'wait' or 'release'"),
         ({"timeout": 5}, "use on_missing='release'"),

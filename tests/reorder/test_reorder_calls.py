@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from antecede.cli.main import app
-from antecede.cli.reorder import _Job, _told
-from antecede.reorder.files import Totals
+from antecede.cli.reorder import _Job, _named_as_options, _told
+from antecede.errors import UsageError
+from antecede.reorder.columns import require_columns
+from antecede.reorder.progress import Progress
 from antecede.reorder.source_and_sink import claimed
 
 #: Holds the folders of its arguments until it is killed.
@@ -74,7 +78,8 @@ def test_one_folder_can_be_both_result_and_checkpoint(tmp_path: Path) -> None:
 
 def test_the_last_line_tells_of_held_rows_and_how_to_see_them() -> None:
     job = _Job("in", "my out", "json", Path("my out/checkpoint"), None, None)
-    totals = Totals(print, rows_in=1_011, rows_out=1_005, rejected=5)
+    totals = Progress(print)
+    totals.rows_in, totals.rows_out, totals.rejected = 1_011, 1_005, 5
     assert "held" not in _told(totals, job)
     totals._held.update({0: 1, 3: 0})
     first, second = _told(totals, job).splitlines()
@@ -116,15 +121,18 @@ def test_an_empty_path_is_not_the_current_folder(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--on-missing", "guess"), "on_missing is 'guess'; expected 'wait' or 'release'"),
-        (("--on-missing", "release"), "needs a timeout in seconds"),
-        (("--timeout", "5"), "on_missing='wait' has none"),
-        (("--on-missing", "release", "--timeout", "nan"), "timeout is nan; expected"),
-        (("--horizon", "1e300"), "horizon is 1e+300; expected"),
-        (("--buckets", "999999999"), "buckets is 999999999; expected"),
+        (("--on-missing", "guess"), "--on-missing is 'guess'; expected 'wait' or 'release'"),
+        (
+            ("--on-missing", "release"),
+            "--on-missing release needs a timeout in seconds, as in --timeout 60",
+        ),
+        (("--timeout", "5"), "--on-missing wait has none; use --on-missing release"),
+        (("--on-missing", "release", "--timeout", "nan"), "--timeout is nan; expected"),
+        (("--horizon", "1e300"), "--horizon is 1e+300; expected"),
+        (("--buckets", "999999999"), "--buckets is 999999999; expected"),
         (("--every", "inf"), "--every inf is not possible; give seconds"),
         (("--members", "a,b"), "--members and --readers are for packets"),
-        (("--packet", "packet"), "packet= needs members="),
+        (("--packet", "packet"), "--packet needs --members, the names of all processes"),
         (("--packet", "packet", "--members", "a,b", "--readers", "c"), "reader 'c' is not among"),
     ],
 )
@@ -150,6 +158,38 @@ def test_a_server_that_is_not_there_is_missed_before_spark_starts(
     told = refusal(capsys, "nats://ann:secret@127.0.0.1:1/S", come.parent / "out")
     assert "no server answers for nats://...@127.0.0.1:1/S (127.0.0.1:1: Connection ref" in told
     assert not (come.parent / "out").exists()
+
+
+def test_columns_are_named_as_the_command_line_does() -> None:
+    frame = SimpleNamespace(columns=["msg", "causes"])
+    wanted = "name the columns with --name, as in --name id=msg, or --packet"
+    with pytest.raises(UsageError, match=wanted), _named_as_options():
+        require_columns(frame, ("id",))  # type: ignore[arg-type]
+
+
+def test_commands_are_left_where_the_query_reads_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    (state / "state").mkdir(parents=True)
+    words = ["reorder", "--waiting", str(state), "--release", "1", "--drop", "2", "--dest", "d"]
+    with pytest.raises(SystemExit) as ended:
+        app(words)
+    assert ended.value.code == 2
+    assert "reads no commands: it was begun without" in capsys.readouterr().err
+    (state / "commands").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        app(words)
+    assert not ended.value.code
+    assert "release 1, drop 2; it obeys in its next batch" in capsys.readouterr().out
+    (file,) = (state / "commands").iterdir()
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"action": "release", "id": "1", "dest": "d"},
+        {"action": "drop", "id": "2", "dest": "d"},
+    ]
+    with pytest.raises(SystemExit):
+        app(["reorder", "--release", "1"])
+    assert "go together with --waiting CHECKPOINT" in capsys.readouterr().err
 
 
 def test_waiting_looks_at_a_checkpoint_alone(

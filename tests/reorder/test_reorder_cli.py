@@ -87,6 +87,9 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     for _ in range(KILLS):
         with subprocess.Popen(call(*words), stderr=subprocess.PIPE, text=True) as query:
             assert query.stderr is not None
+            assert query.stderr.readline().startswith(
+                "antecede: starting Spark at local[2] to read "
+            )
             line = query.stderr.readline()
             assert line.startswith("antecede: batch "), line + query.stderr.read()
             time.sleep(rng.random())
@@ -104,7 +107,9 @@ def test_killed_at_random_it_loses_nothing_and_then_says_what_it_holds(
     arguments = ["reorder", *map(str, words), "--json"]
     done = CliRunner().invoke(command_line("reorder"), arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
-    assert all(line.startswith("antecede: batch ") for line in done.stderr.splitlines())
+    begun, *lines = done.stderr.splitlines()
+    assert begun == (f"antecede: starting Spark at local[2] to read {come}; this takes a while")
+    assert all(line.startswith("antecede: batch ") for line in lines)
     found = rows(out)
     assert len(found) == len(copies)
     check_order(found, copies)
@@ -135,7 +140,7 @@ def test_interrupted_while_spark_starts_it_is_one_line(tmp_path: Path) -> None:
             time.sleep(0.02)
         os.killpg(query.pid, signal.SIGINT)
         _, said = query.communicate(timeout=600)
-    assert said == "antecede: stopped\n"
+    assert said.splitlines()[1:] == ["antecede: stopped"]
     assert query.returncode == 130
 
 

@@ -12,6 +12,7 @@ import pytest
 from antecede.errors import UsageError
 from antecede.reorder.api import reorder
 from antecede.reorder.files import read_files
+from tests.reorder.test_reorder import finish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,9 +44,25 @@ def test_causes_that_are_all_null_are_still_a_list(spark: SparkSession, tmp_path
     assert columns(spark, tmp_path, "json")["causes"] == "string"
 
 
+def test_a_comma_separated_file_has_its_causes_in_one_field(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id,dest,source,seq,causes\n3,d,a,3,1;2\n2,d,a,2,1\n1,d,a,1,\n")
+    rows = read_files(spark, tmp_path, "csv", files=None)
+    assert dict(rows.dtypes) == {
+        "id": "string", "dest": "string", "source": "string", "seq": "string",
+        "causes": "array<string>",
+    }  # fmt: skip
+    writer = reorder(rows, buckets=1).writeStream.format("memory").queryName("separated")
+    finish(writer.trigger(availableNow=True).start)
+    found = spark.table("separated").orderBy("position").collect()
+    assert [row.id for row in found] == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (ROW.replace("null", '"m0"') + ROW.replace("null", '["m0"]'), "and one id in others"),
         ("", "no JSON objects, one a line"),
         ("hello\n{{{\n", "no JSON objects, one a line"),
         (ROW.replace("{", '{"ID": 1, '), "do not tell the same columns"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 LABEL = re.compile(r'<text class="st-(label|tick)" x="([-.\d]+)" y="([-.\d]+)">([^<]*)</text>')
-DOT = re.compile(r'<circle cx="(\d+)" cy="(\d+)" r="5"/>')
+DOT = re.compile(r'data-tip="[^"]*"><circle cx="(\d+)" cy="(\d+)" r="5"/>')
 
 
 def wide(event: Event) -> Event:
@@ -115,7 +115,7 @@ def test_a_browser_shows_labels_apart(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(path.as_uri())
     collisions = page.evaluate(
-        """() => [...document.querySelectorAll('figure.st svg')].flatMap(svg => {
+        """() => [...document.querySelectorAll('figure.st .st-view > svg')].flatMap(svg => {
           const texts = [...svg.querySelectorAll('text')].map(t => [t, t.getBBox()]);
           const dots = [...svg.querySelectorAll('circle')].map(d => [d, d.getBBox()]);
           const meets = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from antecede.audit.neighbourhood import TableRows
 from antecede.events import Event
 from antecede.events.sources import table_of
 from antecede.report.audit_page import Illustration, audit_page
+from antecede.report.labels import on_curve
 from antecede.report.spacetime import Arrow, Diagram, Node, draw, places
 
 if TYPE_CHECKING:
@@ -103,6 +106,50 @@ def test_names_are_escaped() -> None:
     assert "<img" not in markup
 
 
+ARROW = re.compile(r'<path d="M(\d+) (\d+) (?:L|Q([-.\d]+) ([-.\d]+) )([-.\d]+) ([-.\d]+)"')
+DOT = re.compile(
+    r'<g class="st-event[^>]*><(?:circle cx="(\d+)" cy="(\d+)"|rect x="([.\d]+)" y="([.\d]+)")'
+)
+
+
+def nearest(markup: str) -> float:
+    """Return how near an arrow comes to the middle of an event that is not one of its ends."""
+    dots = [
+        (float(x or 0) or float(left) + 3.5, float(y or 0) or float(top) + 3.5)
+        for x, y, left, top in DOT.findall(markup)
+    ]
+    least = 1e9
+    for x1, y1, bx, by, x2, y2 in ARROW.findall(markup):
+        start, end = (float(x1), float(y1)), (float(x2), float(y2))
+        bend = (float(bx), float(by)) if bx else None
+        points = [on_curve(start, bend, end, k / 60) for k in range(61)]
+        others = [d for d in dots if math.dist(d, start) > 1 and math.dist(d, end) > 9]
+        least = min([least, *(math.dist(a, b) for a in points for b in others)])
+    return least
+
+
+def test_a_late_arrow_passes_the_events_of_the_processes_between() -> None:
+    """It was drawn straight through the middle process's event, and seemed to end there."""
+    shop = [
+        Event("shop", 1, "send", "order", ("bank", "warehouse")),
+        Event("bank", 1, "deliver", "order"),
+        Event("bank", 2, "send", "paid", ("warehouse",)),
+        Event("warehouse", 1, "deliver", "paid"),
+        Event("warehouse", 2, "deliver", "order"),
+    ]
+    for log in (shop, LATE):
+        shown, _ = illustrated(log)
+        assert nearest(draw(shown.diagram)) > 8
+
+
+def test_the_legend_has_every_mark() -> None:
+    shown, _ = illustrated(LATE)
+    markup = draw(shown.diagram)
+    for words in ("delivered late", "overtook it", "chain from", "sends", "delivers", "something"):
+        assert words in markup
+    assert "left out" not in markup
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "height"), [(1200, 900), (390, 800)], ids=["desktop", "phone"])
 def test_a_browser_shows_the_marked_messages(
@@ -128,10 +175,10 @@ def test_a_browser_shows_the_marked_messages(
     assert "m1: sent by a (seq 1), delivered at c (seq 3)" in (tip.text_content() or "")
     page.locator(".st-event").first.focus()
     assert "a seq 1: send m1 to c" in (tip.text_content() or "")
-    drawn = page.locator("figure.st svg")
-    before = float(drawn.get_attribute("width") or 0)
+    drawn = page.locator("figure.st .st-view > svg")
+    before = drawn.evaluate("svg => svg.getBoundingClientRect().width")
     page.get_by_label("zoom in").click()
-    assert float(drawn.get_attribute("width") or 0) > before
+    assert drawn.evaluate("svg => svg.getBoundingClientRect().width") > before
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width
     assert trouble == []

@@ -218,3 +218,49 @@ def standalone() -> Iterator[Cluster]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=600)
         shutil.rmtree(base, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def connect_server() -> Iterator[str]:
+    """Start a Spark Connect server on this machine; yield its address."""
+    base = Path(tempfile.mkdtemp(prefix="antecede-connect-"))
+    port, log = _free_port(), base / "server.log"
+    home = _home(base / "home")
+    root = Path(__file__).resolve().parents[2]
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.extraJavaOptions": light_jvm(),
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(base / "local"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(base / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    words = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+    for name, value in settings.items():
+        words += ["--conf", f"{name}={value}"]
+    words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    environment = _clean() | {
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        # A query with state starts Python beside the driver, which does not get what is shipped.
+        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+    }
+    with log.open("wb") as told:
+        process = subprocess.Popen(
+            [*words, "spark-internal"],
+            stdout=told,
+            stderr=told,
+            env=environment,
+            cwd=base,
+            start_new_session=True,
+        )
+    try:
+        _await(port, process, log)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=600)
+        shutil.rmtree(base, ignore_errors=True)

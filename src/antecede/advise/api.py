@@ -8,10 +8,8 @@ order, breaks it, or leaves messages undelivered is not recommended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 import antecede
 from antecede.advise.costs import (
@@ -23,39 +21,46 @@ from antecede.advise.costs import (
     why_not_run,
     why_too_large,
 )
-from antecede.advise.replays import pack_schedule, promised_faults, replay
+from antecede.advise.replays import pack_schedule, promised_faults, replay, without_protocol
 from antecede.advise.traffic import schedule_of
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
+from antecede.events.inputs import log_of
 from antecede.events.rule import require_columns
 from antecede.sim import Schedule
+from antecede.spark.frames import frame_of, renamed_frame
 from antecede.spark.tasks import run_specs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def advise(
-    events_or_schedule: DataFrame | pa.Table | Schedule,
+    events_or_schedule: object,
     *,
     protocols: Sequence[str] | None = None,
     delay: str | None = None,
     seed: int = 0,
+    columns: Mapping[str, str] | None = None,
 ) -> Any:  # noqa: ANN401  (a Spark frame for a Spark frame, else an Arrow table)
     """Return one row per protocol: what it would have carried, delayed, held and kept.
 
-    A Spark frame gives a Spark frame, anything else an Arrow table. ``delay`` names a model, such
-    as ``exponential:0.05``, to use instead of the delays in the log.
+    The row ``none`` is what would happen without a protocol. The log is whatever ``audit`` takes,
+    with the same ``columns``, or a schedule. A Spark frame gives a Spark frame, anything else an
+    Arrow table. ``delay`` names a model, such as ``exponential:0.05``, to use instead of the delays
+    in the log.
     """
-    given = events_or_schedule
+    given: Any = events_or_schedule
     if isinstance(given, Schedule):
         return table_of(costs_on(given, protocols))
-    if isinstance(given, pa.Table):
-        return table_of(costs_on(schedule_of(given, delay=delay, seed=seed), protocols))
+    if not hasattr(given, "sparkSession"):
+        events = log_of(given, columns).events
+        return table_of(costs_on(schedule_of(events, delay=delay, seed=seed), protocols))
+    given = renamed_frame(given, columns or {})
     require_columns(given.columns)
     schedule = schedule_of(given.toArrow(), delay=delay, seed=seed)
     spark = given.sparkSession
-    return spark.createDataFrame(table_of(costs_on(schedule, protocols, spark=spark)))
+    return frame_of(spark, table_of(costs_on(schedule, protocols, spark=spark)))
 
 
 def costs_on(
@@ -79,6 +84,8 @@ def costs_on(
     packed = pack_schedule(schedule)
     found = {n: _without_running(antecede.PROTOCOLS[n], schedule) for n in dict.fromkeys(names)}
     costs = [cost for cost in found.values() if cost is not None]
+    if protocols is None:
+        costs.append(without_protocol(schedule))
     specs = [(name, packed) for name, cost in found.items() if cost is None]
     if spark is not None:
         return ranked(costs + run_specs(spark, replay, specs))

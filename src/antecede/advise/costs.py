@@ -37,6 +37,7 @@ class FaultKind(StrEnum):
     UNDELIVERED = "{:,} of {:,} copies were never delivered"
     ORDER_BROKEN = "it broke causal order on this traffic (violations: {:,})"
     SATURATED = "it is saturated: its queues keep growing"
+    UNORDERED = "it keeps no order; {:,} of {:,} deliveries would have been out of order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Fault:
         return self.kind.format(*self.values)
 
 
+#: The row for what would happen without any protocol.
+NONE = "none"
 #: The columns of the advice table that hold numbers.
 FIGURES = tuple(name for name in ADVISE_COLUMNS if name not in {"protocol", "status", "reason"})
 

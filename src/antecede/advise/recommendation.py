@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from antecede.advise.costs import Cost, Status
+from antecede.advise.costs import NONE, Cost, Status
 
 #: What a packet that a protocol adds costs besides its control.
 PACKET_BYTES = 40
@@ -74,7 +74,7 @@ def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
         best=best,
         rivals=len(rivals),
         leaner=leaner,
-        smaller=_smaller(quick, best),
+        smaller=_smaller(bare, best),
         second=traffic.leanest(others) if others else None,
         partial=[
             c for c in quick if c.is_partial and c is not leaner and traffic.total_bytes(c) < size
@@ -83,9 +83,9 @@ def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
     )
 
 
-def _smaller(quick: Sequence[Cost], best: Cost) -> Cost | None:
+def _smaller(costs: Sequence[Cost], best: Cost) -> Cost | None:
     """Return the protocol that keeps the least state, if that is less than the best one keeps."""
-    smallest = min(quick, key=_state)
+    smallest = min(costs, key=_state)
     return smallest if _state(smallest) < _state(best) else None
 
 
@@ -140,11 +140,24 @@ def caveat(messages: int, processes: int) -> str:
     )
 
 
+def need(costs: Sequence[Cost]) -> str:
+    """Say whether a protocol is needed at all; empty if that was not asked."""
+    found = next((cost for cost in costs if cost.protocol == NONE), None)
+    if found is None:
+        return ""
+    late, of = found.faults[0].values
+    head = f"Without a protocol, {late:,} of {of:,} deliveries would have been out of order"
+    if late:
+        return f"{head}."
+    return f"{head}: this traffic needs none, but nothing promises that it stays so."
+
+
 def for_now(advice: Recommendation) -> Recommendation:
     """Return the advice on a log that is too short to choose by: what its caveat says."""
     if advice.protocol == FIRST:
         return advice
-    reason = f"{FIRST} is recommended until there is a longer log. So far: {advice.reason}"
+    so_far = f"; so far {advice.protocol} is cheapest" if advice.protocol else ""
+    reason = f"Use {FIRST}. This log is too short to compare{so_far}."
     return Recommendation(FIRST, reason, advice.otherwise)
 
 
@@ -152,15 +165,12 @@ def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
     best = choice.best
     extent = "the beginning of " if best.is_partial else "all of "
     ran = f"ran on {extent}{messages}"
-    start = f"{best.protocol} costs {_bytes(best, traffic)} a copy in total"
+    start = f"Use {best.protocol}: {_bytes(best, traffic)} and {_ms(best)} more a copy on average."
     if choice.rivals == 1:
-        return (
-            f"{start}. No other protocol that keeps causal order and {ran} adds as little delay "
-            f"({_ms(best)} on average)."
-        )
+        return f"{start} No other protocol that keeps causal order and {ran} adds as little delay."
     return (
-        f"{start}, the least of the {choice.rivals} protocols that keep causal order, {ran} and "
-        f"add hardly more delay than causal order requires ({_ms(best)} on average)."
+        f"{start} These are the fewest bytes of the {choice.rivals} protocols that keep causal "
+        f"order, {ran} and add hardly more delay than causal order requires."
     )
 
 
@@ -174,8 +184,9 @@ def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
         )
     if (smaller := choice.smaller) is not None:
         sentences.append(
-            f"If memory is scarce, {smaller.protocol} keeps at most "
-            f"{smaller.state_bytes_peak:,.0f} bytes per process{_extent(smaller)}."
+            f"If memory is scarce, use {smaller.protocol}: it keeps at most "
+            f"{smaller.state_bytes_peak:,.0f} bytes per process and adds {_ms(smaller)}"
+            f"{_extent(smaller)}."
         )
     if (second := choice.second) is not None:
         sentences.append(f"Next best is {second.protocol} with {_bytes(second, traffic)} a copy.")
@@ -185,8 +196,9 @@ def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
         for cost in choice.partial
     ]
     sentences += [
-        f"If nothing may wait, {cost.protocol} adds {_ms(cost)}{_extent(cost)}, but each copy "
-        f"contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads included."
+        f"If messages must never wait, use {cost.protocol}{_extent(cost)}: it adds {_ms(cost)}, "
+        f"but each copy contains {cost.entries_per_copy or 0:,.1f} earlier messages, payloads "
+        "included."
         for cost in choice.carriers
     ]
     return sentences
@@ -205,4 +217,6 @@ def _extent(cost: Cost) -> str:
 def _ms(cost: Cost) -> str:
     """Return the delay that a protocol adds, to three figures."""
     delay = 1000 * added_delay(cost)
+    if 0 < delay < 0.001:
+        return "less than 0.001 ms"
     return f"{delay:,.0f} ms" if delay >= 1000 else f"{delay:.3g} ms"

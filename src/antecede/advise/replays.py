@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import heapq
 import io
 
 import numpy as np
 import pyarrow as pa
 
 import antecede
-from antecede.advise.costs import Cost, Fault, FaultKind, Status, known_figures, state_bytes
+from antecede.advise.costs import (
+    FIGURES,
+    NONE,
+    Cost,
+    Fault,
+    FaultKind,
+    Status,
+    known_figures,
+    state_bytes,
+)
 from antecede.audit.api import audit_table
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.sim import KERNELS, Run, Schedule, run
 from antecede.sim.events import event_table
+from antecede.sim.trace import Trace, new_trace
 
 #: A protocol without a kernel runs on so many copies: this, divided by the number of processes.
 PLAIN_MAX = 500_000
@@ -56,6 +67,53 @@ def replay(spec: tuple[str, bytes]) -> Cost:
         note=_note(info, schedule, part),
         **known_figures(figures),
     )
+
+
+def without_protocol(schedule: Schedule) -> Cost:
+    """Return what happens without a protocol: every copy is delivered when it arrives."""
+    trace = _unordered(schedule)
+    events = event_table(schedule, trace)
+    found = audit_table(events).summary
+    return Cost(
+        protocol=NONE,
+        status=Status.RUN,
+        faults=(Fault(FaultKind.UNORDERED, (found["violations"], found["deliveries"])),),
+        is_partial=False,
+        messages=schedule.messages,
+        wire_sample=0,
+        carries_messages=False,
+        note="each copy is delivered when it arrives",
+        **dict.fromkeys(FIGURES, 0.0),
+    )
+
+
+def _unordered(schedule: Schedule) -> Trace:
+    """Return a trace of the beginning of the traffic, without any order."""
+    plan, trace = schedule.plan(), new_trace(schedule.messages, schedule.copies)
+    most = min(AUDITED_MAX, AUDITED_PRODUCT_MAX // schedule.n, len(trace.order))
+    heap = [(float(schedule.time[row]), int(row)) for row in plan.fixed]
+    heapq.heapify(heap)
+    sends = [0] * schedule.n
+    for place in range(most):
+        if not heap:
+            break
+        now, event = heapq.heappop(heap)
+        trace.order[place] = event
+        copy = event - schedule.messages
+        if copy < 0:
+            sender = int(schedule.sender[event])
+            sends[sender] += 1
+            trace.sent[event], trace.number[event] = now, sends[sender]
+            for one in range(int(schedule.offsets[event]), int(schedule.offsets[event + 1])):
+                arrival = now + float(schedule.delays[one])
+                heapq.heappush(heap, (arrival, schedule.messages + one))
+            continue
+        trace.delivered[copy] = now
+        if len(plan.trigger_offsets) > 1:
+            ends = plan.trigger_offsets[copy : copy + 2]
+            for row in plan.triggered[ends[0] : ends[1]]:
+                heapq.heappush(heap, (now + float(schedule.think[row]), int(row)))
+    return trace
 
 
 def promised_faults(info: ProtocolInfo) -> tuple[Fault, ...]:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antecede.advise.costs import Cost, Status, table_of
-from antecede.advise.recommendation import PACKET_BYTES, Traffic, caveat, for_now, recommend
+from antecede.advise.costs import NONE, Cost, Status, table_of
+from antecede.advise.recommendation import (
+    PACKET_BYTES,
+    Traffic,
+    caveat,
+    for_now,
+    need,
+    recommend,
+)
 from antecede.advise.traffic import left_out
 from antecede.events.sources import Log
 from antecede.report.advise_page import advise_page, messages_in_words
@@ -36,13 +43,15 @@ def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, 
     doubt = caveat(schedule.messages, schedule.n)
     if doubt:
         advice = for_now(advice)
+    told = need(costs)
     partial = [cost for cost in costs if cost.is_partial]
     return result | {
         "recommendation": advice.protocol,
+        "need": told,
         "caveat": doubt,
         "reason": advice.reason,
         "otherwise": advice.otherwise,
-        "not_chosen": [cost.protocol for cost in costs if cost.faults],
+        "not_chosen": [c.protocol for c in costs if c.faults and c.protocol != NONE],
         "total_bytes_per_copy": {
             cost.protocol: traffic.total_bytes(cost)
             for cost in costs

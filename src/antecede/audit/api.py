@@ -55,7 +55,7 @@ from antecede.events.inputs import log_of
 from antecede.events.rule import Event, Rejected
 from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
-from antecede.spark.frames import plain_frame, rejected_rows, renamed_frame
+from antecede.spark.frames import frame_of, plain_frame, rejected_rows, renamed_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,7 +135,7 @@ def audit_frame(
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
-    return replace(found, frame=events.sparkSession.createDataFrame, rows=FrameRows(events))
+    return replace(found, frame=partial(frame_of, events.sparkSession), rows=FrameRows(events))
 
 
 def draw(log: Log, message: str | None) -> Drawing:
@@ -148,7 +148,20 @@ def draw(log: Log, message: str | None) -> Drawing:
 
 def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
     """Check a log that was read, in this process."""
-    return audit_table(log.events, asked_of(log, asked), engine=engine)
+    return traced(audit_table(log.events, asked_of(log, asked), engine=engine), log)
+
+
+def traced(found: Audit, log: Log) -> Audit:
+    """Return an audit whose violations name the traces and spans that they come from."""
+    if not log.origins:
+        return found
+    unknown = dict.fromkeys(("trace_id", "span_id", "message_id"), "")
+    late = []
+    for row in found.records["violations"]:
+        other = log.origins.get(row["overtaker"], unknown)
+        others = {f"overtaker_{name}": value for name, value in other.items()}
+        late.append({**row, **log.origins.get(row["message"], unknown), **others})
+    return replace(found, records={**found.records, "violations": late})
 
 
 def asked_of(log: Log, asked: Asked | None) -> Asked:

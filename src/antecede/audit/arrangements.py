@@ -21,7 +21,7 @@ from antecede.audit.windows.vector_clocks import clock_edges
 from antecede.events.hashing import hash_names
 from antecede.events.sources import refuse_empty
 from antecede.events.tables import CLOCK
-from antecede.spark.frames import rejected_rows, validity
+from antecede.spark.frames import plan_of, rejected_rows, validity
 from antecede.spark.session import parallelism
 
 if TYPE_CHECKING:
@@ -77,13 +77,15 @@ def plain_files(frame: DataFrame) -> list[str] | None:
     """Return the files of a frame that is nothing but Parquet files on this file system.
 
     A frame that was changed after it was read is more than its files, so its plan must be the bare
-    relation. Spark Connect does not show the plan; there the answer is None.
+    relation. Without a plan the answer is None.
     """
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return None
-    text = str(plan.queryExecution().analyzed().toString()).strip()
-    if "\n" in text or not text.startswith("Relation [") or not text.endswith("] parquet"):
+    text = plan_of(frame)
+    if (
+        text is None
+        or "\n" in text
+        or not text.startswith("Relation [")
+        or not text.endswith("] parquet")
+    ):
         return None
     files = frame.inputFiles()
     if not files or not all(file.startswith("file:") for file in files):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from antecede.audit.api import asked_of, audit_frame, audit_log
+from antecede.audit.api import asked_of, audit_frame, audit_log, traced
 from antecede.audit.found import Audit
 from antecede.audit.neighbourhood import FrameRows, TableRows
 from antecede.audit.results import AuditedFile, in_seconds
@@ -22,7 +22,7 @@ from antecede.events.sources import (
     require_mostly_valid,
     titled,
 )
-from antecede.spark.frames import plain_frame, read_natively, readable, rejected_rows
+from antecede.spark.frames import frame_of, plain_frame, read_natively, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,8 +61,8 @@ def audit_on(
         return {"": _audit_frame(frame, sources, partial(check, asked=asked_of(log, asked)))}
     found = {}
     for label, log in chosen(read_logs(sources), execution).items():
-        events = spark.createDataFrame(log.events)
-        audited = check(events, asked_of(log, asked))
+        events = frame_of(spark, log.events)
+        audited = traced(check(events, asked_of(log, asked)), log)
         rows = FrameRows(plain_frame(events))
         name = titled(sources, label)
         found[label] = AuditedFile(name, in_seconds(audited, rows), log.rejected.to_pylist(), rows)

@@ -240,6 +240,7 @@ def tables_of(records: Mapping[str, Table]) -> dict[str, pa.Table]:
         schema = schemas[name]
         for column in rows[0] if rows else ():
             if column not in schema.names:
-                schema = schema.append(pa.field(column, pa.float64()))
+                kind = pa.string() if column.endswith("_id") else pa.float64()
+                schema = schema.append(pa.field(column, kind))
         found[name] = pa.Table.from_pylist(rows, schema)
     return found

@@ -16,6 +16,7 @@ from antecede.audit.around import REACH, Lines, Points, in_turn
 from antecede.events import Event
 from antecede.events.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.report.diagrams import ClockedEvent
+from antecede.spark.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -198,7 +199,7 @@ class FrameRows:
         from pyspark.sql import functions as F
 
         columns = {"process": [name for name, _ in places], "seq": [seq for _, seq in places]}
-        wanted = self._frame.sparkSession.createDataFrame(pa.table(columns))
+        wanted = frame_of(self._frame.sparkSession, pa.table(columns))
         few = F.broadcast(wanted) if len(places) <= BROADCAST_MAX else wanted
         found = self._frame.filter(F.col("kind") == DELIVER).join(few, ["process", "seq"])
         return _events(found.toArrow())

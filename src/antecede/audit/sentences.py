@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from antecede.events.tables import FIFO
 from antecede.report.numbers import seconds_in_words
+
+#: What tells apart messages of one kind: numbers, and ids in hexadecimal digits.
+_IDS = re.compile(r"\b[0-9a-f]{4,}\b|\d+", re.IGNORECASE)
+_ID = "#"
+
+Row = Mapping[str, Any]
+
+
+def kind_in(message: str) -> str:
+    """Return what messages of one kind share in their names: order-# for order-141."""
+    return _IDS.sub(_ID, message)
+
+
+def grouped(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return violations in groups that are alike: on one channel, of the same kinds of messages.
+
+    Groups, and the rows in them, stay in their order.
+    """
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        kinds = kind_in(row["message"]), kind_in(row["overtaker"])
+        found.setdefault((row["sender"], row["process"], *kinds), []).append(row)
+    return list(found.values())
+
+
+def kind_of(alike: Sequence[Row]) -> str:
+    """Return what violations of a group have in common."""
+    row = alike[0]
+    late, early = kind_in(row["message"]), kind_in(row["overtaker"])
+    return (
+        f"{len(alike):,}x {row['sender']} -> {row['process']}: {late} overtaken by {early}; "
+        "for example"
+    )
 
 
 def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:

@@ -33,7 +33,7 @@ from antecede.audit.windows.rounds import (
 from antecede.audit.windows.window import Request, Window, run_window
 from antecede.events import arrow_schemas
 from antecede.events.hashing import hash_lists, hash_names
-from antecede.spark.frames import validity
+from antecede.spark.frames import frame_of, validity
 from antecede.spark.tasks import (
     RESULT_SQL,
     Batches,
@@ -264,7 +264,7 @@ def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
 
     span = np.maximum(stats.high.astype(float) - stats.low.astype(float), 1.0)
     table = pa.table({"process": stats.names, "low": stats.low, "span": span})
-    ends = frame.sparkSession.createDataFrame(table)
+    ends = frame_of(frame.sparkSession, table)
     joined = frame.join(F.broadcast(ends), "process", how="inner")
     return joined.withColumn("hint", (F.col("seq").cast("double") - F.col("low")) / F.col("span"))
 
@@ -393,7 +393,7 @@ class ShuffledWindows(Arrangement):
         self._edges: DataFrame | None = None
         if edges is not None and len(edges):
             table = packed_table(edges, self._processes)
-            self._edges = frame.sparkSession.createDataFrame(table)
+            self._edges = frame_of(frame.sparkSession, table)
 
     def _packed(self, groups: Sequence[Group]) -> DataFrame:
         group_of = np.full(self.windows, len(groups), np.int64)
@@ -429,7 +429,7 @@ class ShuffledWindows(Arrangement):
         from pyspark.sql import functions as F
 
         spark = self.frame.sparkSession
-        wanted = spark.createDataFrame(pa.table({"key": pa.array(keys, pa.int64())}))
+        wanted = frame_of(spark, pa.table({"key": pa.array(keys, pa.int64())}))
         rows = self.frame.select(message_key(self._salt).alias("key"), "kind", "message", *columns)
         table = rows.join(F.broadcast(wanted), "key", how="inner").toArrow()
         return list(table.to_pylist())

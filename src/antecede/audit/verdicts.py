@@ -209,11 +209,11 @@ def _violations(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]])
     """Say how causal order was broken, or return None."""
     parts = []
     if late := counts["violations"]:
-        share = 100 * counts["violations_per_delivery"]
+        it = "it" if late == 1 else "they"
         parts.append(
-            f"{_count(late, 'delivery', 'deliveries')} ({share:.3g}%) came after an effect of the "
-            f"message: {counts['fifo_violations']:,} overtaken by the same sender, "
-            f"{counts['causal_violations']:,} through other processes"
+            f"{late:,} of {_count(counts['deliveries'], 'delivery', 'deliveries')} arrived after a "
+            f"message {it} had caused ({counts['fifo_violations']:,} from the same sender, "
+            f"{counts['causal_violations']:,} via others)"
         )
     if missing:
         count = _count(counts["missing"], "message")
@@ -250,8 +250,8 @@ def _unpaired(counts: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"The log has {_count(counts['messages'], 'sent message')} and "
-        f"{_count(deliveries, 'delivery', 'deliveries')}, but no delivery belongs to one "
-        "send; use the same message id at both ends, and each for one message only."
+        f"{_count(deliveries, 'delivery', 'deliveries')}, but no delivery matches a "
+        "send; log the same id at both ends and never reuse one."
     )
 
 

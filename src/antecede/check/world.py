@@ -331,17 +331,20 @@ class World:
         """
         limit = 100 + 50 * len(self.endpoints) * (1 + len(self.history.messages))
         refused: set[int] = set()
-        for _ in range(limit):
+        done = 0  # what is refused sends nothing
+        while done < limit:
             choices = [i for i, p in enumerate(self.in_flight) if id(p) not in refused]
             if choices:
                 index = order.choice(choices) if isinstance(order, Random) else choices[order]
                 packet = self.in_flight[index]
                 if self.arrive(index):
                     refused.clear()
+                    done += 1
                 else:
                     refused.add(id(packet))
             elif self.pull and any(self.take(name) for name in self.endpoints):
                 refused.clear()
+                done += 1
             else:
                 return not self.in_flight
         return self._broken("quiescence", f"packets are still sent after {limit} arrivals")

@@ -144,7 +144,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         if names:
             say(f"{words}: {', '.join(names)} (the page says why).")
     say_rejected(result)
-    for words in (result["caveat"], result["reason"], result["otherwise"]):
+    for words in (result["need"], result["reason"], result["caveat"], result["otherwise"]):
         if words:
             say(words)
     say(f"Table and page: {path / 'index.html'}")

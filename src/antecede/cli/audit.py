@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from antecede.cli.options import (
     Field,
     Form,
     Local,
-    Logs,
+    LogsOrNone,
     Master,
     Out,
     Pattern,
@@ -36,6 +38,8 @@ from antecede.cli.options import (
     sources_of,
 )
 from antecede.cli.shown import say
+from antecede.errors import UsageError
+from antecede.events.lines import ours
 from antecede.events.tables import SENT_TWICE
 
 if TYPE_CHECKING:
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
 AssumeComplete = Annotated[
     bool,
     typer.Option(
-        "--assume-complete", help="Judge by what the log has, even if events it lacks matter."
+        "--assume-complete",
+        help="Judge by the events present, even if missing ones could change the verdict.",
     ),
 ]
 CompleteUntilEnd = Annotated[
@@ -61,7 +66,7 @@ CompleteUntilEnd = Annotated[
     ),
 ]
 MaxViolations = Annotated[
-    int, typer.Option(min=0, help="Exit with 0 if no more violations than this count.")
+    int, typer.Option(min=0, help="Exit with 0 if at most this many violations count.")
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -69,6 +74,21 @@ Ignore = Annotated[
         help="Do not count violations that match this regular expression, which is searched "
         "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
     ),
+]
+Junit = Annotated[Path | None, typer.Option(help="Write the result as JUnit's XML to this file.")]
+Sarif = Annotated[Path | None, typer.Option(help="Write the violations as SARIF to this file.")]
+Github = Annotated[
+    bool, typer.Option("--github", help="Print annotations for a workflow of GitHub Actions.")
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Receive OTLP over HTTP here, such as 127.0.0.1:4318, and audit it when stopped.",
+    ),
+]
+Every = Annotated[
+    float | None, typer.Option(min=0.1, help="With --listen: audit every so many seconds too.")
 ]
 Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
 Page = Annotated[bool, typer.Option("--page/--no-page", help="Write index.html, with diagrams.")]
@@ -83,7 +103,7 @@ EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 def audit(
     ctx: typer.Context,
-    logs: Logs,
+    logs: LogsOrNone = None,
     *,
     form: Form = None,
     pattern: Pattern = None,
@@ -105,6 +125,11 @@ def audit(
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
     page: Page = True,
+    junit: Junit = None,
+    sarif: Sarif = None,
+    github: Github = False,
+    listen: Listen = None,
+    every: Every = None,
     as_json: AsJson = False,
 ) -> None:
     """Check whether, where and how often causal order was broken in a log.
@@ -116,62 +141,172 @@ def audit(
 
     Example: `antecede audit examples/shop.jsonl`
     """
-    from antecede.audit.results import allowance, compiled, require_windows, write_results
-    from antecede.audit.small import audit_small, form_of_small
+    from antecede.audit.results import compiled, require_windows
     from antecede.audit.verdicts import Asked
-    from antecede.runs import RunFolder
 
-    ignored = compiled(ignore or [])
     require_windows(windows)
-    how, wants_spark = (pattern, send, deliver, delimiter), wants_spark_only(ctx, local=local)
-    is_odd = local or wants_spark or strict or execution or alias or field or any(how)
-    small = None if is_odd else form_of_small(logs, form)
-    run = _Run(
-        partial(sources_of, logs, form, how, alias, field, strict=strict),
-        Asked(assume_complete=assume_complete, complete_until_end=complete_until_end),
-        execution,
-        windows,
-        "spark" if wants_spark else "local" if local else "",
+    wants_spark = wants_spark_only(ctx, local=local)
+    call = _Call(
+        form=form,
+        how=(pattern, send, deliver, delimiter),
+        execution=execution,
+        alias=alias,
+        fields=field,
+        strict=strict,
+        engine="spark" if wants_spark else "local" if local else "",
+        windows=windows,
+        out=out,
+        spark={"master": master, "memory": memory, "wait": wait},
+        asked=Asked(assume_complete=assume_complete, complete_until_end=complete_until_end),
+        max_violations=max_violations,
+        ignore=ignore or [],
+        ignored=compiled(ignore or []),
+        page=page,
+        junit=junit,
+        sarif=sarif,
+        github=github,
+        as_json=as_json,
     )
-    options = {
-        **(_small_options(logs, small) if small else log_options(run.sources)),
-        "execution": execution,
-        "engine": run.engine or None,
-        "windows": windows,
-        "assume_complete": assume_complete,
-        "complete_until_end": complete_until_end,
-        "max_violations": max_violations,
-        "ignore": ignore or [],
-        "master": master,
-    }
-    with RunFolder.open(out, "audit", options=options) as folder, ExitStack() as sessions:
-        audited = (audit_small(logs, small, run.asked) if small else None) or run.here()
-        if audited is None:
-            from antecede.spark.session import session
-
-            spark = session(master, app="antecede-audit", memory=memory, wait=wait)
-            audited = run.on(sessions.enter_context(spark))
-        allowed = {k: allowance(one.audit, max_violations, ignored) for k, one in audited.items()}
-        summary = write_results(folder, audited, allowed, has_page=page)
-    results = summary["result"].get("executions", [summary["result"]])
-    _warn(results, list(audited.values()))
-    if as_json:
-        typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
-    else:
-        _show_all(results, audited, ignored, max_violations)
-        say(f"Tables and page: {folder.path / 'index.html'}" if page else f"Tables: {folder.path}")
-    raise typer.Exit(exit_code(results))
+    if bool(logs) == bool(listen):
+        what = "both a log and --listen" if logs else "neither a log nor --listen"
+        msg = f"{what} is given; name the log, or give --listen HOST:PORT to receive one"
+        raise UsageError(msg)
+    if every is not None and not listen:
+        msg = "--every is for --listen; leave it out"
+        raise UsageError(msg)
+    raise typer.Exit(_heard(call, listen, every) if listen else call.run(logs or []))
 
 
-def _show_all(
-    results: Sequence[dict[str, Any]],
-    audited: Mapping[str, AuditedFile],
-    ignored: Sequence[re.Pattern[str]],
-    most: int,
-) -> None:
-    """Print the verdicts."""
-    for result, one in zip(results, audited.values(), strict=True):
-        _show(result, one, ignored, most, is_one=len(results) == 1)
+@dataclass(frozen=True)
+class _Call:
+    """What the command line asks for."""
+
+    form: str | None
+    how: tuple[str | None, str | None, str | None, str | None]
+    execution: str | None
+    alias: list[str] | None
+    fields: list[str] | None
+    strict: bool
+    engine: str
+    windows: int | None
+    out: Path | None
+    spark: Mapping[str, Any]
+    asked: Asked
+    max_violations: int
+    ignore: list[str]
+    ignored: Sequence[re.Pattern[str]]
+    page: bool
+    junit: Path | None
+    sarif: Path | None
+    github: bool
+    as_json: bool
+
+    def run(self, logs: list[Path]) -> int:
+        """Audit files, write and print the results, and return the exit status."""
+        from antecede.audit.results import allowance, write_results
+        from antecede.audit.small import audit_small, form_of_small
+        from antecede.runs import RunFolder
+
+        is_odd = self.strict or self.execution or self.alias or self.fields or any(self.how)
+        small = None if is_odd or self.engine else form_of_small(logs, self.form)
+        read = partial(
+            sources_of, logs, self.form, self.how, self.alias, self.fields, strict=self.strict
+        )
+        run = _Run(read, self.asked, self.execution, self.windows, self.engine)
+        options = {
+            **(_small_options(logs, small) if small else log_options(run.sources)),
+            "execution": self.execution,
+            "engine": self.engine or None,
+            "windows": self.windows,
+            "assume_complete": self.asked.assume_complete,
+            "complete_until_end": self.asked.complete_until_end,
+            "max_violations": self.max_violations,
+            "ignore": self.ignore,
+            "master": self.spark["master"],
+        }
+        with RunFolder.open(self.out, "audit", options=options) as folder, ExitStack() as sessions:
+            audited = (audit_small(logs, small, self.asked) if small else None) or run.here()
+            if audited is None:
+                from antecede.spark.session import session
+
+                spark = session(app="antecede-audit", **self.spark)
+                audited = run.on(sessions.enter_context(spark))
+            allowed = {
+                label: allowance(one.audit, self.max_violations, self.ignored)
+                for label, one in audited.items()
+            }
+            summary = write_results(folder, audited, allowed, has_page=self.page)
+        results = summary["result"].get("executions", [summary["result"]])
+        _warn(results, list(audited.values()))
+        self._tell_others(results, audited, [str(path) for path in logs])
+        if self.as_json:
+            typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
+        else:
+            for result, one in zip(results, audited.values(), strict=True):
+                _show(result, one, self.ignored, self.max_violations, is_one=len(results) == 1)
+            path = folder.path
+            say(f"Tables and page: {path / 'index.html'}" if self.page else f"Tables: {path}")
+        return exit_code(results)
+
+    def _tell_others(
+        self,
+        results: Sequence[Mapping[str, Any]],
+        audited: Mapping[str, AuditedFile],
+        paths: Sequence[str],
+    ) -> None:
+        """Write what continuous integration reads."""
+        if not (self.junit or self.sarif or self.github):
+            return
+        import antecede
+        from antecede.audit.results import counted, label
+        from antecede.audit.sentences import missing_sentence, sentence
+        from antecede.report import ci
+
+        found = []
+        for result, one in zip(results, audited.values(), strict=True):
+            told = [
+                f"{label(row)}. {sentence(row, beyond_messages=result['beyond_messages'])}"
+                for row in counted(one.audit, "violations", self.ignored)
+            ]
+            lost = counted(one.audit, "missing", self.ignored)
+            told += [f"{label(row)}. {missing_sentence(row)}" for row in lost]
+            verdict, reason = result["verdict"], result["reason"]
+            told = told if verdict == "broken" else []
+            place = paths[0] if len(paths) == 1 else one.name
+            found.append(ci.Judged(one.name, place, verdict, reason, told, result["allowed"]))
+        for path, text in (
+            (self.junit, ci.junit(found)),
+            (self.sarif, ci.sarif(found, antecede.__version__)),
+        ):
+            if path is not None:
+                with ours("write", path):
+                    path.write_text(text, encoding="utf-8")
+        for line in ci.workflow_commands(found) if self.github else ():
+            typer.echo(line)
+
+
+def _heard(call: _Call, address: str, every: float | None) -> int:
+    """Receive spans until stopped, audit them now and then and at the end; return the status."""
+    from antecede.events.listener import Listener
+
+    with tempfile.TemporaryDirectory(prefix="antecede-") as place:
+        path = Path(place) / "received.otlp.json"
+        with Listener(address, path) as listener:
+            where = f"http://{listener.address}/v1/traces"
+            typer.echo(f"antecede: receiving OTLP at {where}; stop it to audit (Ctrl-C)", err=True)
+            judged = 0
+            try:
+                while True:
+                    time.sleep(every or 3600)
+                    if listener.requests > judged:
+                        judged = listener.requests
+                        call.run([path])
+            except KeyboardInterrupt:
+                pass
+        if not listener.requests:
+            msg = f"nothing came to {where}; set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"
+            raise UsageError(msg)
+        return call.run([path])
 
 
 @dataclass
@@ -247,16 +382,20 @@ def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
     """List the worst violations that count, and say what does not count and what is allowed."""
     from antecede.audit.results import label
-    from antecede.audit.sentences import sentence
+    from antecede.audit.sentences import grouped, kind_of, sentence
 
+    groups = grouped(rows)
     if rows:
-        shown = f"The worst {WORST} of {len(rows):,}" if len(rows) > WORST else "Worst first"
-        say(f"{shown} (violations.csv has all):")
-    for row in rows[:WORST]:
+        some = (
+            f"The worst {WORST} of {len(groups):,} kinds" if len(groups) > WORST else "Worst first"
+        )
+        say(f"{some} (violations.csv has all):")
+    for alike in groups[:WORST]:
+        row = alike[0]
         words = sentence(row, beyond_messages=result["beyond_messages"])
-        say(f"  {label(row)}. {words}")
+        say(f"  {label(row)}. {words}" if len(alike) == 1 else f"  {kind_of(alike)}: {words}")
     if result["ignored"]:
-        say(f"Late or missing messages that match --ignore: {result['ignored']:,}.")
+        say(f"Ignored: {result['ignored']:,}.")
     if result["allowed"]:
         count = f"{result['counted']:,}"
         say(f"Violations that count: {count}; allowed: {most:,}; exit status 0.")

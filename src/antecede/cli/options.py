@@ -34,6 +34,15 @@ Logs = Annotated[
         "Several are one log.",
     ),
 ]
+LogsOrNone = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        parser=named,
+        metavar="LOG",
+        show_default=False,
+        help="The log, as other verbs take it: files, folders or -. Or give --listen.",
+    ),
+]
 Form = Annotated[
     str | None,
     typer.Option(

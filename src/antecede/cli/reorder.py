@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import re
 import shlex
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,7 +21,7 @@ from antecede.reorder.source_and_sink import is_url, require_server, shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from antecede.reorder.files import Figures, Totals
+    from antecede.reorder.progress import Figures, Progress
 
 #: How many held rows the terminal lists.
 SHOWN = 20
@@ -51,41 +54,57 @@ Waiting = Annotated[
     ),
 ]
 
+Format = Annotated[str, typer.Option("--format", help="Format of the files: parquet, json, csv.")]
+Messages = Annotated[
+    int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
+]
+OnMissing = Annotated[
+    str, typer.Option(help="wait for a missing cause, or release after --timeout.")
+]
+Horizon = Annotated[float, typer.Option(help="Seconds for which delivered ids are remembered.")]
+Name = Annotated[
+    list[str] | None,
+    typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
+]
+Members = Annotated[str | None, typer.Option(help="For packets: all processes, joined by commas.")]
+Readers = Annotated[
+    str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
+]
+Release = Annotated[
+    list[str] | None,
+    typer.Option(help="With --waiting: deliver this id without the causes it lacks."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="With --waiting: never deliver this id; nothing waits for it then."),
+]
+Dest = Annotated[str | None, typer.Option(help="With --release and --drop: the destination.")]
+HeldBytes = Annotated[int, typer.Option(min=1, help="Most bytes of rows that a bucket may hold.")]
+
 
 def reorder(
     source: Source = None,
     out: Out = None,
     *,
-    form: Annotated[str, typer.Option("--format", help="Format of the files: parquet, json.")] = (
-        "parquet"
-    ),
+    form: Format = "parquet",
     checkpoint: Checkpoint = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every: Annotated[float, typer.Option(min=0, help="Seconds between batches.")] = 1.0,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in a batch.")] = None,
-    messages: Annotated[
-        int | None, typer.Option(min=1, help="Most messages of a NATS stream in a batch.")
-    ] = None,
-    on_missing: Annotated[
-        str, typer.Option(help="wait for a missing cause, or release after --timeout.")
-    ] = "wait",
+    messages: Messages = None,
+    on_missing: OnMissing = "wait",
     timeout: Annotated[float | None, typer.Option(help="Seconds to wait for a cause.")] = None,
-    horizon: Annotated[
-        float, typer.Option(help="Seconds for which delivered ids are remembered.")
-    ] = 600.0,
+    horizon: Horizon = 600.0,
     buckets: Annotated[int, typer.Option(min=1, help="Units of parallel work.")] = 8,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="Another name of a column, e.g. causes=parents. May be repeated."),
-    ] = None,
+    name: Name = None,
     packet: Column = None,
-    members: Annotated[
-        str | None, typer.Option(help="For packets: all processes, joined by commas.")
-    ] = None,
-    readers: Annotated[
-        str | None, typer.Option(help="For packets: those that only receive, joined by commas.")
-    ] = None,
+    members: Members = None,
+    readers: Readers = None,
     waiting: Waiting = None,
+    release: Release = None,
+    drop: Drop = None,
+    dest: Dest = None,
+    held_bytes: HeldBytes = 256 << 20,
     master: Master = None,
     wait: Wait = 180.0,
     memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "2g",
@@ -93,9 +112,9 @@ def reorder(
 ) -> None:
     """Put the rows of a stream into causal order, per destination.
 
-    Each row is a copy of a message: id, dest, source, seq and causes, the ids of messages that the
-    same destination gets first; or it carries an encoded packet. Rows leave once each, with their
-    position. Stop with Ctrl-C; the same call goes on where it stopped.
+    Each row is a copy of a message: id, dest and causes, the ids of messages that the same
+    destination gets first, or one such id; or it carries an encoded packet. Rows leave once each,
+    with their position. Stop with Ctrl-C; the same call goes on where it stopped.
 
     Example: `antecede reorder incoming/ sorted/ --once`
 
@@ -112,24 +131,83 @@ def reorder(
         "timeout": timeout,
         "horizon": horizon,
         "buckets": buckets,
+        "held_bytes_max": held_bytes,
         **_names(name or []),
     }
+    if release or drop or dest is not None:
+        _tell(waiting, release or (), drop or (), dest)
+        return
     if packet is None and members is not None and source is not None and is_url(source):
         packet = "packet"
-    places = _require_places(source, out, waiting, form, checkpoint)
-    options = _checked(options, packet, _split(members), _split(readers), every)
-    for place in filter(is_url, filter(None, (source, out))):
-        require_server(place)
-    with (
-        claimed(places),
-        without_remarks(),
-        session(master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait) as spark,
-    ):
-        if waiting is not None:
-            _show_waiting(spark, waiting, as_json=as_json)
-        elif source is not None and out is not None:
-            job = _Job(source, out, form, checkpoint or Path(out) / "checkpoint", files, messages)
-            _run(spark, job, options, None if once else every, as_json=as_json)
+    with _named_as_options():
+        places = _require_places(source, out, waiting, form, checkpoint)
+        options = _checked(options, packet, _split(members), _split(readers), every)
+        for place in filter(is_url, filter(None, (source, out))):
+            require_server(place)
+        with claimed(places), without_remarks(), contextlib.ExitStack() as running:
+            _say_what_comes(source, waiting, master)
+            starting = session(
+                master, app="antecede-reorder", memory=memory, config=SESSION, wait=wait
+            )
+            spark = running.enter_context(starting)
+            if waiting is not None:
+                _show_waiting(spark, waiting, as_json=as_json)
+            elif source is not None and out is not None:
+                state = checkpoint or Path(out) / "checkpoint"
+                job = _Job(source, out, form, state, files, messages)
+                _run(spark, job, options, None if once else every, as_json=as_json)
+
+
+def _say_what_comes(source: str | None, waiting: Path | None, master: str | None) -> None:
+    """Say what takes so long: Spark says nothing until its first batch is done."""
+    where = "Spark" if master is None else f"Spark at {master}"
+    then = f"read what {waiting} holds" if waiting is not None else f"read {shown(source or '')}"
+    typer.echo(f"antecede: starting {where} to {then}; this takes a while", err=True)
+
+
+def _tell(
+    checkpoint: Path | None, release: Sequence[str], drop: Sequence[str], dest: str | None
+) -> None:
+    """Leave commands for the query of a checkpoint; it obeys in its next batch."""
+    asked = [*(("release", key) for key in release), *(("drop", key) for key in drop)]
+    from antecede.reorder.commands import leave_commands
+    from antecede.reorder.source_and_sink import require_checkpoint
+
+    if checkpoint is None or not asked:
+        msg = "--release, --drop and --dest go together with --waiting CHECKPOINT"
+        raise UsageError(msg)
+    require_checkpoint(checkpoint)
+    leave_commands(checkpoint, asked, dest)
+    what = ", ".join(f"{action} {name}" for action, name in asked)
+    typer.echo(f"told the query of {checkpoint}: {what}; it obeys in its next batch")
+
+
+#: How the command line writes what Python calls by these names.
+_OPTIONS = {
+    "on_missing": "--on-missing", "timeout": "--timeout", "horizon": "--horizon",
+    "buckets": "--buckets", "held_bytes_max": "--held-bytes", "packet": "--packet",
+    "members": "--members", "readers": "--readers",
+}  # fmt: skip
+_IN_PYTHON = re.compile(rf"\b({'|'.join(_OPTIONS)})(?:=(\(\.\.\.\)|'[^']*'|[\w.]*)|(?= is\b))")
+_COLUMNS_IN_PYTHON = "name the columns with id=, causes=, dest=, source= and seq=, or packet="
+_COLUMNS = "name the columns with --name, as in --name id=msg, or --packet"
+
+
+@contextlib.contextmanager
+def _named_as_options() -> Iterator[None]:
+    """Name options in errors as the command line does."""
+
+    def option(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip("'")
+        return " ".join(filter(None, (_OPTIONS[found[1]], "" if value == "(...)" else value)))
+
+    try:
+        yield
+    except UsageError as error:
+        text = str(error).replace(_COLUMNS_IN_PYTHON, _COLUMNS)
+        if (told := _IN_PYTHON.sub(option, text)) == str(error):
+            raise
+        raise UsageError(told) from error
 
 
 def _require_places(
@@ -209,6 +287,7 @@ class _Job(NamedTuple):
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
+    from antecede.reorder.commands import read_commands
     from antecede.reorder.files import read_files, run_files
     from antecede.reorder.nats_source import read_stream, stream_writer
 
@@ -222,7 +301,14 @@ def _run(
         stream = read_files(spark, Path(job.source), job.form, files=job.files, causes=causes)
     out = stream_writer(job.out, options) if is_url(job.out) else Path(job.out)
     totals = run_files(
-        stream, out, checkpoint=job.checkpoint, options=options, every=every, show=_show
+        stream,
+        out,
+        checkpoint=job.checkpoint,
+        options={**options, "commands": read_commands(spark, job.checkpoint)}
+        if "packet" not in options
+        else options,
+        every=every,
+        show=_show,
     )
     result = {
         "verb": "reorder",
@@ -243,7 +329,7 @@ def _run(
         typer.echo(_told(totals, job))
 
 
-def _told(totals: Totals, job: _Job) -> str:
+def _told(totals: Progress, job: _Job) -> str:
     """Return the last lines of a query: how many rows went where, and how to see those held."""
     place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
     held = f", {totals.held:,} held" if totals.held else ""
@@ -268,9 +354,9 @@ def _show(figures: Figures) -> None:
 
 
 def _show_waiting(spark: SparkSession, checkpoint: Path, *, as_json: bool) -> None:
-    from antecede.reorder.waiting import waiting
+    from antecede.reorder.waiting import held_rows
 
-    found = waiting(spark, str(checkpoint))
+    found = held_rows(spark, str(checkpoint))
     if as_json:
         rows = [{**held._asdict(), "lacks": list(held.lacks)} for held in found]
         typer.echo(json.dumps({"held": len(found), "rows": rows}, indent=2, default=str))

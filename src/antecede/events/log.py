@@ -81,6 +81,8 @@ class Log:
     """How many rows were read, where that is not the number of events."""
     is_selection: bool = False
     """Whether a pattern of the user chose the rows, so that most may be something else."""
+    origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The ids of trace, span and message that a message comes from, if the log has spans."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def merged(logs: Sequence[Log]) -> Log:
         logs[0].form,
         sum(goods),
         any(log.is_selection for log in logs),
+        {name: origin for log in logs for name, origin in log.origins.items()},
     )
 
 

@@ -464,8 +464,13 @@ class _Place:
     message: str
 
 
-def table_of_spans(spans: Sequence[Span]) -> pa.Table:
-    """Return the events of spans, with a column ``clock``."""
+def table_of_spans(
+    spans: Sequence[Span], origins: dict[str, dict[str, str]] | None = None
+) -> pa.Table:
+    """Return the events of spans, with a column ``clock``.
+
+    ``origins`` gets the ids of trace, span and message that each message comes from.
+    """
     index = Index(spans)
     process = process_names(spans)
     pairs = pair(index, process)
@@ -507,13 +512,26 @@ def table_of_spans(spans: Sequence[Span]) -> pa.Table:
         for clock, place in zip(clocks, places, strict=True)
     ]
     column = pa.array(stated, CLOCKS)
+    if origins is not None:
+        _add_origins(origins, spans, pairs)
     return table_of(events).append_column(CLOCK, column)
+
+
+def _add_origins(origins: dict[str, dict[str, str]], spans: Sequence[Span], pairs: Pairs) -> None:
+    named = _names_in(spans, pairs)
+    ids = {span.ref: span.message for span in spans if span.message}
+    for ref, name in named.items():
+        origins[name] = {"trace_id": ref[0], "span_id": ref[1], "message_id": ids.get(ref, "")}
+
+
+def _names_in(spans: Sequence[Span], pairs: Pairs) -> dict[Ref, str]:
+    return names_of(spans, [ref for _, ref in (*pairs.sends, *pairs.deliveries)])
 
 
 def _places(index: Index, process: Sequence[str], pairs: Pairs) -> list[_Place]:
     """Return every moment that is an event, as what it is."""
     spans = index.spans
-    named = names_of(spans, [ref for _, ref in (*pairs.sends, *pairs.deliveries)])
+    named = _names_in(spans, pairs)
     drafts = [(moment, SEND, named[ref]) for moment, ref in pairs.sends]
     drafts += [(moment, DELIVER, named[ref]) for moment, ref in pairs.deliveries]
     known = {moment for moment, _, _ in drafts}
@@ -584,9 +602,20 @@ class _Depths:
 def names_of(spans: Sequence[Span], refs: Iterable[Ref]) -> dict[Ref, str]:
     """Return readable names for spans, all different: service, title and the start of the id.
 
-    A span without a title, or that is not in the log, is named by its id.
+    A span is named by the id of its message, if it alone has that, and one without a title, or that
+    is not in the log, by its own id.
     """
     wanted = dict.fromkeys(refs)
+    messages: dict[str, set[Ref]] = {}
+    for span in spans:
+        if span.message and span.ref in wanted:
+            messages.setdefault(span.message, set()).add(span.ref)
+    own = {refs.pop(): message for message, refs in messages.items() if len(refs) == 1}
+    return own | _titled(spans, [ref for ref in wanted if ref not in own], set(own.values()))
+
+
+def _titled(spans: Sequence[Span], wanted: Iterable[Ref], taken: set[str]) -> dict[Ref, str]:
+    wanted = dict.fromkeys(wanted)
     titles: dict[Ref, tuple[str, str]] = {}
     for span in spans:
         if span.title and span.ref in wanted:
@@ -604,7 +633,7 @@ def names_of(spans: Sequence[Span], refs: Iterable[Ref]) -> dict[Ref, str]:
         is_said = title.lower().startswith(service.lower())
         words = [word for word in ("" if is_said else service, title) if word]
         names |= {ref: " ".join((*words, ref[1][:size] if title else ref[1])) for ref in mine}
-    counts = Counter(names.values())
+    counts = Counter([*names.values(), *taken])
     whole = {ref: "/".join(filter(None, ref)) for ref, name in names.items() if counts[name] > 1}
     return names | whole
 
@@ -634,8 +663,10 @@ def format_of_spans(
                 spans |= dict.fromkeys(read_spans(text, find, bad, spans))
             rejected.append((source.name, bad))
         left_out = sum(len(rows) for _, rows in rejected)
-        table = table_of_spans(list(spans))
-        return {"": Log(table, rejected_in(rejected), left_out, good=len(spans))}
+        origins: dict[str, dict[str, str]] = {}
+        table = table_of_spans(list(spans), origins)
+        found = Log(table, rejected_in(rejected), left_out, good=len(spans), origins=origins)
+        return {"": found}
 
     return Format(name, suffixes, read, sniff, has_spans=True)
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from antecede.errors import UsageError
 from antecede.reorder import spark_state as packing
-from antecede.reorder.bucket import Bucket, Policy
+from antecede.reorder.bucket import HELD_BYTES_MAX, Bucket, Policy
 from antecede.reorder.columns import (
     BUCKET,
-    Names,
+    Commanded,
     Number,
+    commanded,
     declared,
+    find_names,
     require_columns,
     result_schema,
     with_numbers,
 )
 from antecede.reorder.packets import Routed, make_plan
+from antecede.reorder.progress import METRICS
 from antecede.reorder.store import PACKET_STATE_VERSION, STATE_VERSION
 
 if TYPE_CHECKING:
@@ -36,17 +40,21 @@ def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
     return found if rest is None else pa.concat_tables([found, rest])
 
 
+#: Options that only rows with packets have.
+_OF_PACKETS = ("members", "protocol", "readers", "options")
 #: How many buckets destinations are hashed to, unless told.
 BUCKETS = 8
 COUNT_MAX = 1 << 16
+#: The most bytes that a bucket can be allowed to hold: what fits into one value of Java.
+BYTES_MAX = (1 << 31) - (1 << 20)
 #: How long ids of delivered rows are remembered, in seconds, unless told.
 HORIZON = 600.0
-#: The name under which a query's observed metrics appear in its progress.
-METRICS = "reorder"
-
 #: What suits a session for ``reorder``: with a batch of rows in several parts, Spark reads one
 #: while Python packs another.
-SESSION = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+SESSION = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+}
 
 _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -65,14 +73,16 @@ def reorder(
     positions: str | None = None,
     topics: Iterable[str] | None = None,
     id: str = "id",  # noqa: A002 - the name of the column
-    dest: str = "dest",
-    source: str = "source",
-    seq: str = "seq",
+    dest: str | None = None,
+    source: str | None = None,
+    seq: str | None = None,
     on_missing: Literal["wait", "release"] = "wait",
     timeout: float | None = None,
     horizon: float = HORIZON,
     buckets: int = BUCKETS,
+    held_bytes_max: int = HELD_BYTES_MAX,
     keep_rejected: bool = False,
+    commands: DataFrame | None = None,
     members: Iterable[str] | None = None,
     readers: Iterable[str] | None = None,
     protocol: str | None = None,
@@ -81,9 +91,10 @@ def reorder(
     """Return the rows of each destination once, in causal order.
 
     ``stream`` is any streaming or batch DataFrame. A row is one copy of a message: its ``id``, its
-    destination ``dest``, its ``source`` with its number ``seq`` there, and ``causes``, the ids of
-    messages that the same destination gets and that must come before it. All of the rows' columns
-    pass through. These are added:
+    destination ``dest``, and ``causes``, the id or an array of the ids of messages that the same
+    destination gets and that must come before it. Without a column ``dest`` all rows have one
+    destination. Rows may also have a ``source`` and their number ``seq`` there, by which duplicates
+    are told for longer than by their ids. All of the rows' columns pass through. These are added:
     ``position``, the row's place at its destination, from 1, without gaps, also over restarts;
     ``held_seconds``, how long it waited for its causes; ``released``, whether it was delivered
     although a cause was missing; ``late``, whether an effect of it was delivered without it.
@@ -91,9 +102,14 @@ def reorder(
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
     ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
     Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
-    remembered: choose more than a row may come after its effects or its duplicates. With
+    remembered: choose more than a row may come after its effects or its duplicates. Destinations
+    that lived no longer than that are forgotten as long afterwards, and begin at 1 again. With
     ``keep_rejected`` rows that are not messages come out too, without a position and with the
     reason in ``rejected``.
+
+    ``commands`` is a stream with the columns ``action``, ``id`` and ``dest``, for a person to
+    ``"release"`` a held row without the causes that it lacks, or to ``"drop"`` one that is held or
+    waited for. A query keeps the commands with which it began: none cannot become some.
 
     For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
     information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
@@ -102,41 +118,78 @@ def reorder(
 
     For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
     header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
-    ``offset`` tell their places. Without a column ``dest`` all rows have one destination.
-    Destinations are hashed to ``buckets``, the units of parallel work. Neither their number nor the
-    names of columns may change over a checkpoint.
+    ``offset`` tell their places. Destinations are hashed to ``buckets``, the units of parallel
+    work; one may hold ``held_bytes_max`` bytes of rows, and more end the query. Neither the number
+    of buckets nor the names of columns may change over a checkpoint.
     """
-    policy_timeout = checked_policy(
-        on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming
-    )
+    asked = dict(locals())
+    waits = checked_policy(on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming)
+    _require_count("held_bytes_max", held_bytes_max, BYTES_MAX)
     if positions is not None:
-        return _by_positions(stream, positions, policy_timeout, locals())
-    plan, fixed = None, {"form": "causes", "buckets": buckets}
-    number: Number
-    if packet is None:
-        _require_no_packets(members=members, readers=readers, protocol=protocol, options=options)
-        names = Names(id, dest, source, seq, causes or "causes")
-        require_columns(stream, (names.id, names.dest, names.source, names.seq, names.causes))
-        rows, number = declared(stream, names, buckets)
-    else:
-        plan = make_plan(packet, members, protocol, readers, options)
-        _require_packets(stream, packet, causes, on_missing)
-        fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
-        rows, number = stream, Routed(plan, buckets)
+        return _by_positions(stream, positions, waits, asked)
     policy = Policy(
-        timeout=policy_timeout,
+        timeout=waits,
         horizon=round(horizon * 1e6),
-        fixed=json.dumps(fixed),
-        version=STATE_VERSION if plan is None else PACKET_STATE_VERSION,
+        fixed="",
+        version=STATE_VERSION,
         keeps_rejected=keep_rejected,
-        plan=plan,
-        columns=json.dumps(
-            {"id": id, "dest": dest, "causes": causes or "causes", "packet": packet}
+        held_bytes_max=held_bytes_max,
+    )
+    rows, number, told, policy = (_by_causes if packet is None else _by_packets)(asked, policy)
+    if stream.isStreaming:
+        return _on_stream(rows, policy, number, told, buckets)
+    return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+#: Rows, what adds their numbers, commands, and the policy.
+_Input: TypeAlias = tuple["DataFrame", Number, "DataFrame | None", Policy]
+
+
+def _by_causes(asked: Mapping[str, Any], policy: Policy) -> _Input:
+    """Check what was asked of rows with declared causes."""
+    _require_no_packets({name: asked[name] for name in _OF_PACKETS})
+    stream, buckets, commands = asked["stream"], asked["buckets"], asked["commands"]
+    causes = asked["causes"] or "causes"
+    names = find_names(stream, asked["id"], causes, asked["dest"], asked["source"], asked["seq"])
+    rows, number = declared(stream, names, buckets)
+    told = None
+    if commands is not None:
+        told = commanded(stream, commands, has_dest=names.dest is not None)
+    form = "causes" if names.numbered else "events"
+    columns = {"id": names.id, "dest": names.dest, "causes": causes, "packet": None}
+    return (
+        rows,
+        number,
+        told,
+        replace(
+            policy,
+            fixed=json.dumps({"form": form, "buckets": buckets}),
+            columns=json.dumps(columns),
+            numbered=names.numbered,
         ),
     )
-    if stream.isStreaming:
-        return _on_stream(rows, policy, number)
-    return _on_batch(rows, policy, number, releases=on_missing == "release")
+
+
+def _by_packets(asked: Mapping[str, Any], policy: Policy) -> _Input:
+    """Check what was asked of rows with packets."""
+    stream, packet, buckets = asked["stream"], asked["packet"], asked["buckets"]
+    plan = make_plan(packet, *(asked[name] for name in _OF_PACKETS))
+    _require_packets(stream, packet, asked["causes"], asked["on_missing"])
+    _require_no_commands(asked["commands"])
+    fixed = {"form": "packets", "buckets": buckets, **plan.fixed()}
+    columns = {"id": asked["id"], "dest": asked["dest"] or "dest", "packet": packet}
+    return (
+        stream,
+        Routed(plan, buckets),
+        None,
+        replace(
+            policy,
+            fixed=json.dumps(fixed),
+            version=PACKET_STATE_VERSION,
+            plan=plan,
+            columns=json.dumps(columns),
+        ),
+    )
 
 
 def _by_positions(
@@ -144,6 +197,7 @@ def _by_positions(
 ) -> DataFrame:
     from antecede.reorder.positions import reorder_by_positions
 
+    _require_no_commands(asked["commands"])
     for name in ("causes", "packet", "members", "readers", "protocol", "options"):
         if asked[name] is not None:
             msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
@@ -155,14 +209,14 @@ def _by_positions(
         stream,
         positions,
         asked["topics"],
-        asked["dest"],
+        asked["dest"] or "dest",
         timeout,
         releases=asked["on_missing"] == "release",
         keeps_rejected=asked["keep_rejected"],
     )
 
 
-def _require_no_packets(**given: object) -> None:
+def _require_no_packets(given: Mapping[str, object]) -> None:
     """Refuse options that mean something only for packets."""
     for name, value in given.items():
         if value is not None:
@@ -185,7 +239,15 @@ def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_miss
         raise UsageError(msg)
 
 
-def _on_stream(rows: DataFrame, policy: Policy, number: Number) -> DataFrame:
+def _require_no_commands(commands: DataFrame | None) -> None:
+    if commands is not None:
+        msg = "commands= is for rows with declared causes, not for packets or positions"
+        raise UsageError(msg)
+
+
+def _on_stream(
+    rows: DataFrame, policy: Policy, number: Number, told: DataFrame | None, buckets: int
+) -> DataFrame:
     from pyspark.sql import functions as F
 
     for name, value in _STATE.items():
@@ -195,9 +257,13 @@ def _on_stream(rows: DataFrame, policy: Policy, number: Number) -> DataFrame:
     pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)
     # Without timers Spark need not run a batch when nothing has come.
     mode = "none" if policy.timeout is None else "processingTime"
+    packed = rows.mapInArrow(pack, packing.PACKED)
+    if told is not None:
+        read = Commanded(has_dest="dest" in told.columns, buckets=buckets)
+        obeyed = partial(packing.pack_commands, number=read)
+        packed = packed.unionByName(told.mapInArrow(obeyed, packing.PACKED))
     emitted = (
-        rows.mapInArrow(pack, packing.PACKED)
-        .select("*", _time_of_batch().alias(packing.NOW))
+        packed.select("*", _time_of_batch().alias(packing.NOW))
         .groupBy("bucket")
         .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
     )
@@ -269,7 +335,7 @@ def _require_positive(name: str, value: float) -> None:
         raise UsageError(msg)
 
 
-def _require_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
-        msg = f"{name} is {value!r}; expected a whole number from 1 to {COUNT_MAX}"
+def _require_count(name: str, value: int, most: int = COUNT_MAX) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        msg = f"{name} is {value!r}; expected a whole number from 1 to {most}"
         raise UsageError(msg)

@@ -16,7 +16,17 @@ import pyarrow as pa
 
 from antecede.arrays import Ints
 from antecede.errors import UsageError
-from antecede.reorder.columns import CAUSES, CHANNEL, DEST, KEY, PREFIX, REASON, SEQ, TIME
+from antecede.reorder.columns import (
+    CAUSES,
+    CHANNEL,
+    DEST,
+    KEY,
+    PREFIX,
+    REASON,
+    RELEASE,
+    SEQ,
+    TIME,
+)
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
 from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
@@ -45,9 +55,12 @@ def delta(
     return {
         "dest": dests,
         "position": [machine.positions[dest] for dest in dests],
+        "since": [machine.since[dest] for dest in dests],
+        "last": [machine.last[dest] for dest in dests],
         "channel": [run[0] for run in changes.runs],
         "low": [run[1] for run in changes.runs],
         "high": [run[2] for run in changes.runs],
+        "to": [run[3] for run in changes.runs],
         "grown": [now] * len(changes.runs),
         "closed": [],
         "floor": [],
@@ -55,6 +68,8 @@ def delta(
         "row": [ref[1] for ref in left],
         "overdue": changes.overdue,
         "overdue_time": [now] * len(changes.overdue),
+        "dropped": changes.dropped,
+        "dropped_time": [now] * len(changes.dropped),
         "settled": changes.settled,
         "pinned": [],
     }
@@ -63,21 +78,26 @@ def delta(
 def everything(machine: Machine, dead: Iterable[tuple[int, int]]) -> dict[str, Any]:
     """Return all counters and runs; ``dead`` are the rows that have left chunks."""
     dead = list(dead)
-    runs = [(channel, *run) for channel, found in machine.seen.items() for run in found]
+    runs = [(channel, *run, found.dest) for channel, found in machine.seen.items() for run in found]
     floors = [(c, found.floor) for c, found in machine.seen.items() if found.floor is not None]
     return {
         "dest": list(machine.positions),
         "position": list(machine.positions.values()),
+        "since": [machine.since[dest] for dest in machine.positions],
+        "last": [machine.last[dest] for dest in machine.positions],
         "channel": [run[0] for run in runs],
         "low": [run[1] for run in runs],
         "high": [run[2] for run in runs],
         "grown": [run[3] for run in runs],
+        "to": [run[4] for run in runs],
         "closed": [floor[0] for floor in floors],
         "floor": [floor[1] for floor in floors],
         "chunk": [ref[0] for ref in dead],
         "row": [ref[1] for ref in dead],
         "overdue": list(machine.overdue),
         "overdue_time": list(machine.overdue.values()),
+        "dropped": list(machine.dropped),
+        "dropped_time": list(machine.dropped.values()),
         "settled": [],
         "pinned": sorted(machine.memory.pinned),
     }
@@ -87,10 +107,16 @@ def everything(machine: Machine, dead: Iterable[tuple[int, int]]) -> dict[str, A
 LOG_ENTRIES = 32
 #: A chunk of held rows is rewritten when fewer than this share of its rows still wait.
 LIVE_SHARE = 0.25
+#: Chunks up to this size are merged with later ones, so that there are few.
+CHUNK_BYTES = 16 << 20
+#: How many bytes of rows a bucket may hold, unless told.
+HELD_BYTES_MAX = 256 << 20
 #: How many batches a copy of the state may be behind and still be brought up to date.
 TRAIL = 8
 #: Keys of batches within this share of the horizon are stored together.
 SLOT_SHARE = 1 / 16
+#: What the state of 0.2.0 does not tell. A destination that it names is kept for ever.
+UNKNOWN = {"since": 0, "last": 1 << 62, "to": 0, "dropped": 0, "dropped_time": 0}
 
 
 @dataclass(frozen=True)
@@ -104,6 +130,8 @@ class Policy:
     keeps_rejected: bool = False
     plan: Plan | None = None
     columns: str = "{}"
+    numbered: bool = True
+    held_bytes_max: int = HELD_BYTES_MAX
 
 
 @dataclass(slots=True)
@@ -116,6 +144,11 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.table) - len(self.dead)
 
+    def live(self) -> Iterator[tuple[int, int]]:
+        """Return the rows that have not left, with their keys."""
+        keys = self.table.column(KEY).to_pylist()
+        return ((row, key) for row, key in enumerate(keys) if row not in self.dead)
+
 
 class Bucket:
     """The machine of one bucket, with the rows that wait and the state's journal."""
@@ -123,11 +156,17 @@ class Bucket:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.machine = (
-            Machine(timeout=policy.timeout) if policy.plan is None else PacketMachine(policy.plan)
+            Machine(timeout=policy.timeout, numbered=policy.numbered)
+            if policy.plan is None
+            else PacketMachine(policy.plan)
         )
         self.chunks: dict[int, Chunk] = {}
         self.generation = 0
         self.base: int | None = None
+        #: The time of the last batch. Later batches have later times, whatever the clock says.
+        self.time = -1
+        self.rejected = 0
+        self._is_saved = True
         #: A token for each of the last generations, the present one last.
         self.trail: list[str] = []
 
@@ -135,7 +174,8 @@ class Bucket:
 
     def offer(self, table: pa.Table, now: int) -> pa.Table:
         """Take the rows of a batch; return the rows that leave, with their new columns."""
-        self.generation += 1
+        self._begin()
+        self.time = now = max(now, self.time + 1)
         table = table.append_column(TIME, pa.array(np.full(len(table), now, np.int64)))
         machine, number = self.machine, self.generation
         rows, outs = self._split(table)
@@ -154,8 +194,27 @@ class Bucket:
 
     def expire(self, now: int) -> pa.Table | None:
         """Return the rows whose time is up."""
-        self.generation += 1
-        outs = self.machine.expire(now)
+        self._begin()
+        self.time = max(now, self.time)
+        return self._leave(self.machine.expire(self.time))
+
+    def obey(self, commands: Iterable[tuple[str, int]], now: int) -> pa.Table | None:
+        """Release or drop messages, each named by its key; return the rows that leave."""
+        self._begin()
+        self.time = now = max(now, self.time)
+        outs: list[Out] = []
+        for action, key in sorted(commands):
+            do = self.machine.release if action == RELEASE else self.machine.drop
+            outs += do(key, now)
+        return self._leave(outs)
+
+    def _begin(self) -> None:
+        """Begin a generation, unless what the last one changed is still to be saved."""
+        if self._is_saved:
+            self.generation += 1
+            self._is_saved = False
+
+    def _leave(self, outs: list[Out]) -> pa.Table | None:
         result = self._rows(outs) if outs else None
         self._bury()
         return result
@@ -218,38 +277,47 @@ class Bucket:
             added["rejected"] = pa.array(rejected, pa.string())
         for name, column in added.items():
             found = found.append_column(name, column)
-        if not self.policy.keeps_rejected and any(out.rejected is not None for out in outs):
+        rejects = sum(out.rejected is not None for out in outs)
+        self.rejected += rejects
+        if rejects and not self.policy.keeps_rejected:
             found = found.filter(pa.array(rejected, pa.string()).is_null())
         return found
 
     def _keep_held(self, table: pa.Table) -> None:
-        """Put this batch's held rows into a chunk of their own, with those of thin chunks."""
+        """Put this batch's held rows into a chunk of their own, with those of some others."""
         self._bury()
-        thin = {
-            number
-            for number, chunk in self.chunks.items()
-            if 0 < len(chunk) < LIVE_SHARE * len(chunk.table)
-        }
-        sources = {number: self.chunks[number].table for number in sorted(thin)}
-        sources[self.generation] = table
-        moved: dict[int, list[Message]] = {number: [] for number in sources}
-        if len(self.machine.held) == sum(len(chunk) for chunk in self.chunks.values()) and not thin:
+        held, parts, row = self.machine.held, [], 0
+        fresh = [message for message in self.machine.changes.held if message.key in held]
+        moved = {number: self._live(number) for number in self._to_merge(len(fresh))}
+        if not fresh and not moved:
             return
-        for message in self.machine.held.values():
-            if message.chunk in moved:
-                moved[message.chunk].append(message)
-        parts, row = [], 0
-        for number, messages in moved.items():
-            parts.append(sources[number].take(pa.array([m.row for m in messages], pa.int64())))
+        for number, messages in (*sorted(moved.items()), (self.generation, fresh)):
+            source = table if number == self.generation else self.chunks[number].table
+            parts.append(source.take(pa.array([m.row for m in messages], pa.int64())))
             for message in messages:
                 message.chunk, message.row = self.generation, row
                 row += 1
-            if number in thin:
-                self.chunks[number].dead = set(range(len(sources[number])))
+            if number in moved:
+                self.chunks[number].dead = set(range(len(source)))
         if row:
             self.chunks[self.generation] = Chunk(
                 pa.concat_tables(parts, promote_options="default").combine_chunks()
             )
+
+    def _to_merge(self, fresh: int) -> list[int]:
+        """Return which chunks to write anew with so many rows: thin ones, and small neighbours."""
+        size, found = fresh, []
+        for number in sorted(self.chunks, reverse=True):
+            live, whole = len(self.chunks[number]), self.chunks[number].table
+            is_thin = live < LIVE_SHARE * len(whole)
+            if live and (is_thin or (live <= 2 * size and whole.nbytes <= CHUNK_BYTES)):
+                found.append(number)
+                size += live
+        return found
+
+    def _live(self, number: int) -> list[Message]:
+        """Return the messages whose rows lie in a chunk."""
+        return [self.machine.held[key] for _, key in self.chunks[number].live()]
 
     def _bury(self) -> None:
         """Mark rows that left their chunks; one that came in this batch was never in any."""
@@ -260,9 +328,10 @@ class Bucket:
 
     # -- state
 
-    def save(self, store: Store, now: int) -> None:
+    def save(self, store: Store) -> None:
         """Write what this batch changed; afterwards the store equals this bucket."""
-        machine, number = self.machine, self.generation
+        self._check_room()
+        machine, number, now = self.machine, self.generation, self.time
         changes, machine.changes = machine.changes, type(machine.changes)()
         for old in [old for old, chunk in self.chunks.items() if not len(chunk)]:
             del self.chunks[old]
@@ -285,6 +354,19 @@ class Bucket:
             store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
         self.trail = [*self.trail[1 - TRAIL :], uuid.uuid4().hex]
         store.put_head(self.head())
+        self._is_saved = True
+
+    def _check_room(self) -> None:
+        """Refuse to hold more than was allowed; nothing is saved then."""
+        size = sum(chunk.table.nbytes for chunk in self.chunks.values())
+        most = self.policy.held_bytes_max
+        if size > most:
+            msg = (
+                f"a bucket would hold {len(self.machine.held):,} rows of {size:,} bytes that wait "
+                f"for their causes, but held_bytes_max is {most:,}; raise it, or release or drop "
+                "what is held (antecede reorder --waiting tells what that is)"
+            )
+            raise UsageError(msg)
 
     def head(self) -> str:
         """Return what tells how to read the rest of the state, and whether a copy is current."""
@@ -295,6 +377,7 @@ class Bucket:
             "columns": json.loads(policy.columns),
             "trail": self.trail,
             "generation": self.generation,
+            "time": self.time,
             "base": self.base,
             "chunks": sorted(self.chunks),
             "held": len(machine.held),
@@ -304,8 +387,10 @@ class Bucket:
 
     def _write_base(self, store: Store, now: int) -> None:
         machine, number = self.machine, self.generation
-        for old in machine.forget(now - self.policy.horizon):
-            store.remove("done", old)
+        # What comes late is taken if it is a packet; members and their gaps are few.
+        if not isinstance(machine, PacketMachine):
+            for old in machine.forget(now, self.policy.horizon):
+                store.remove("done", old)
         gone, new = machine.memory.merge(int(self.policy.horizon * SLOT_SHARE))
         for old in gone:
             store.remove("done", old)
@@ -329,7 +414,7 @@ class Bucket:
         check_head(head, policy)
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]
-        bucket.trail = head.get("trail", [])
+        bucket.trail, bucket.time = head.get("trail", []), head.get("time", -1)
         parts = store.parts()
         for number, data in parts["done"].items():
             bucket._remember(number, data)
@@ -341,7 +426,7 @@ class Bucket:
                 machine.snapshots[dest] = (row["dest"], row["snapshot"])
         for data in parts["log"].values():
             bucket._replay(unpack_numbers(data))
-        machine.restore(bucket._messages())
+        machine.restore(bucket._messages(bucket.chunks))
         if isinstance(machine, PacketMachine):
             for message in machine.held.values():
                 column = bucket.chunks[message.chunk].table.column(machine.plan.column)
@@ -358,45 +443,61 @@ class Bucket:
             return True
         if isinstance(self.machine, PacketMachine) or self.base != head["base"]:
             return False
+        keys, new = list[int](), dict[int, Chunk]()
+        left = [(at, row, key) for at, chunk in self.chunks.items() if at not in head["chunks"]
+                for row, key in chunk.live()]  # fmt: skip
         for number in range(self.generation + 1, head["generation"] + 1):
             done, held, entry = (store.get(part, number) for part in ("done", "held", "log"))
             assert entry is not None
             if done is not None:
-                self._remember(number, done)
+                keys += self._remember(number, done)
             if held is not None:
-                self.chunks[number] = Chunk(unpack_table(held))
-            self._replay(unpack_numbers(entry))
+                self.chunks[number] = new[number] = Chunk(unpack_table(held))
+            left += self._replay(unpack_numbers(entry))
         self.chunks = {number: self.chunks[number] for number in head["chunks"]}
         self.generation, self.trail = head["generation"], head["trail"]
-        self.machine.restore(self._messages())
+        self.time = head["time"]
+        self.machine.follow(keys, self._messages(new), left)
         return True
 
-    def _remember(self, number: int, data: bytes) -> None:
+    def _remember(self, number: int, data: bytes) -> list[int]:
         part = unpack_numbers(data)
         self.machine.memory.add(number, int(part["time"][0]), part["keys"])
+        found: list[int] = part["keys"].tolist()
+        return found
 
-    def _replay(self, entry: dict[str, Any]) -> None:
-        machine = self.machine
-        machine.positions.update(
-            zip(entry["dest"].tolist(), entry["position"].tolist(), strict=True)
-        )
-        columns = (entry[name].tolist() for name in ("channel", "low", "high", "grown"))
-        for channel, low, high, grown in zip(*columns, strict=True):
-            machine.seen.setdefault(channel, Runs()).add_run(low, high, grown)
-        for channel, floor in zip(*(entry[n].tolist() for n in ("closed", "floor")), strict=True):
+    def _replay(self, entry: dict[str, Any]) -> list[tuple[int, int, int]]:
+        """Repeat what a batch changed; return chunk, row and key of the rows that left."""
+        machine, left = self.machine, list[tuple[int, int, int]]()
+
+        def columns(*names: str) -> Iterator[tuple[int, ...]]:
+            size = len(entry.get(names[0], ()))
+            lists = (entry[n].tolist() if n in entry else [UNKNOWN[n]] * size for n in names)
+            return zip(*lists, strict=True)
+
+        for dest, position, since, last in columns("dest", "position", "since", "last"):
+            machine.positions[dest] = position
+            machine.since[dest], machine.last[dest] = since, last
+        for channel, low, high, grown, dest in columns("channel", "low", "high", "grown", "to"):
+            machine.seen.setdefault(channel, Runs(dest)).add_run(low, high, grown)
+        for channel, floor in columns("closed", "floor"):
             machine.seen.setdefault(channel, Runs()).floor = floor
-        for number, row in zip(*(entry[n].tolist() for n in ("chunk", "row")), strict=True):
+        for number, row in columns("chunk", "row"):
             if number in self.chunks:
-                self.chunks[number].dead.add(row)
-        machine.overdue.update(
-            zip(*(entry[n].tolist() for n in ("overdue", "overdue_time")), strict=True)
-        )
+                chunk = self.chunks[number]
+                chunk.dead.add(row)
+                left.append((number, row, chunk.table.column(KEY)[row].as_py()))
+        for key, time in columns("overdue", "overdue_time"):
+            machine.overdue[key] = time
+        for key, time in columns("dropped", "dropped_time"):
+            machine.dropped[key] = time
         for key in entry["settled"].tolist():
             machine.overdue.pop(key, None)
         machine.memory.pinned.update(entry["pinned"].tolist())
+        return left
 
-    def _messages(self) -> Iterator[Message]:
-        for number, chunk in self.chunks.items():
+    def _messages(self, chunks: dict[int, Chunk]) -> Iterator[Message]:
+        for number, chunk in chunks.items():
             rows = np.array(sorted(set(range(len(chunk.table))) - chunk.dead), np.int64)
             times = chunk.table.column(TIME).to_pylist()
             for row, dest, key, _, _, causes in _arrivals(_ordered_rows(chunk.table, rows)):

@@ -6,14 +6,14 @@ Names become hashes; a row that is no message gets the reason why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.arrays import Column, Flags
+from antecede.arrays import Column, Flags, Ints
 from antecede.errors import UsageError
 from antecede.events.hashing import SPARK_SEED, hash_each, hash_words
 
@@ -23,23 +23,38 @@ if TYPE_CHECKING:
 
 
 PREFIX = "__antecede_"
-DEST, KEY, CHANNEL, SEQ, CAUSES, TIME, REASON, BUCKET = (
+DEST, KEY, CHANNEL, SEQ, CAUSES, TIME, REASON, BUCKET, ACTION = (
     PREFIX + name
-    for name in ("dest", "key", "channel", "seq", "causes", "time", "reason", "bucket")
+    for name in ("dest", "key", "channel", "seq", "causes", "time", "reason", "bucket", "action")
 )
+#: What a person may tell to do with a message.
+RELEASE, DROP = "release", "drop"
 #: What the names of columns begin with that hold a user's column as another type.
 CAST = PREFIX + "cast_"
 
 
 @dataclass(frozen=True)
 class Names:
-    """Which of the user's columns hold what a row declares."""
+    """Which of the user's columns hold what a row declares.
+
+    Without ``dest`` all rows have one destination; without ``source`` and ``seq``, ids alone tell
+    duplicates.
+    """
 
     id: str
-    dest: str
-    source: str
-    seq: str
     causes: str
+    dest: str | None
+    source: str | None
+    seq: str | None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows have a number at their source."""
+        return self.seq is not None
+
+    def given(self) -> dict[str, str]:
+        """Return the columns that there are."""
+        return {field: name for field, name in asdict(self).items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -56,20 +71,23 @@ class Declared:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows with what the machine needs to know of each."""
-        cast = self.cast
-        name, dest, source, seq, causes = (
-            table.column(column).combine_chunks()
-            for column in (cast.id, cast.dest, cast.source, cast.seq, cast.causes)
-        )
-        place = hash_words(dest, np.full(len(table), SPARK_SEED))
-        key, lists = hash_words(name, place), hash_each(causes, place)
-        reason = self._reasons(key, lists, (name, dest, source, seq, causes))
+        rows = len(table)
+        columns = {
+            field: table.column(name).combine_chunks() for field, name in self.cast.given().items()
+        }
+        dest = columns.get("dest")
+        place = np.full(rows, SPARK_SEED) if dest is None else hash_words(dest, _seeds(rows))
+        key, lists = hash_words(columns["id"], place), hash_each(columns["causes"], place)
+        channel, seq = np.zeros(rows, np.int64), pa.array(np.zeros(rows, np.int64))
+        if self.names.numbered:
+            channel, seq = hash_words(columns["source"], place), columns["seq"].fill_null(0)
+        reason = self._reasons(key, lists, columns)
         table = table.drop_columns([n for n in table.column_names if n.startswith(CAST)])
         added = {
             DEST: pa.array(place),
             KEY: pa.array(key),
-            CHANNEL: pa.array(hash_words(source, place)),
-            SEQ: seq.fill_null(0),
+            CHANNEL: pa.array(channel),
+            SEQ: seq,
             REASON: reason,
             CAUSES: lists,
             BUCKET: pa.array((place % self.buckets).astype(np.int32)),
@@ -78,11 +96,10 @@ class Declared:
             table = table.append_column(column, values)
         return table
 
-    def _reasons(self, key: Column, lists: Column, columns: tuple[Column, ...]) -> pa.Array:
+    def _reasons(self, key: Ints, lists: Column, columns: dict[str, Column]) -> pa.Array:
         """Return why a row is not a message, or null; the first reason of several."""
-        name, dest, source, seq, causes = columns
         names = self.names
-        words = causes.flatten()
+        words = columns["causes"].flatten()
         lengths = np.diff(np.asarray(lists.offsets))
         row = np.repeat(np.arange(len(key)), lengths)
 
@@ -91,20 +108,51 @@ class Declared:
             found[row[flags]] = True
             return found
 
-        wrong = (
-            (_empty(name), f"{names.id} is missing"),
-            (_empty(dest), f"{names.dest} is missing"),
-            (_empty(source), f"{names.source} is missing"),
-            (_null(seq), f"{names.seq} is missing or not a whole number"),
+        wrong = [
+            (_empty(columns[field]), f"{name} is missing")
+            for field, name in names.given().items()
+            if field in ("id", "dest", "source")
+        ]
+        if names.numbered:
+            wrong.append((_null(columns["seq"]), f"{names.seq} is missing or not a whole number"))
+        wrong += [
             (among(_empty(words)), f"{names.causes} has an empty id"),
             (among(np.asarray(lists.values) == key[row]), "the message is its own cause"),
-        )
+        ]
         if not any(flags.any() for flags, _ in wrong):
             return pa.nulls(len(key), pa.string())
         found = np.full(len(key), None, object)
         for flags, reason in reversed(wrong):
             found[flags] = reason
         return pa.array(found, pa.string())
+
+
+@dataclass(frozen=True)
+class Commanded:
+    """Adds the numbers of commands, which name messages as rows do."""
+
+    has_dest: bool
+    buckets: int
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return each command's bucket, action and the key of its message; drop the unreadable."""
+        table = table.filter(pc.is_in(table.column("action"), pa.array([RELEASE, DROP])))
+        table = table.drop_null()
+        rows = len(table)
+        place = np.full(rows, SPARK_SEED)
+        if self.has_dest:
+            place = hash_words(table.column("dest").combine_chunks(), _seeds(rows))
+        return pa.table(
+            {
+                ACTION: table.column("action"),
+                KEY: hash_words(table.column("id").combine_chunks(), place),
+                BUCKET: (place % self.buckets).astype(np.int32),
+            }
+        )
+
+
+def _seeds(rows: int) -> Ints:
+    return np.full(rows, SPARK_SEED)
 
 
 def _null(column: Column) -> Flags:
@@ -134,13 +182,31 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
         msg = (
             f"reorder needs a column {missing[0]!r}; the rows have "
             f"{', '.join(map(repr, frame.columns)) or 'no columns'}; name the columns with id=, "
-            "dest=, source=, seq= and causes=, or packet="
+            "causes=, dest=, source= and seq=, or packet="
         )
         raise UsageError(msg)
     taken = [n for n in frame.columns if n in ADDED or n.startswith(PREFIX)]
     if taken:
         msg = f"reorder adds a column {taken[0]!r}, which the rows already have; rename theirs"
         raise UsageError(msg)
+
+
+def find_names(
+    frame: DataFrame,
+    name: str,
+    causes: str,
+    dest: str | None,
+    source: str | None,
+    seq: str | None,
+) -> Names:
+    """Return where rows tell what; columns that are not named count if they are there."""
+    if source is not None or seq is not None or {"source", "seq"} <= set(frame.columns):
+        source, seq = source or "source", seq or "seq"
+    if dest is None and "dest" in frame.columns:
+        dest = "dest"
+    names = Names(name, causes, dest, source, seq)
+    require_columns(frame, tuple(names.given().values()))
+    return names
 
 
 def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, Declared]:
@@ -154,16 +220,39 @@ def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, D
 
     _require_types(frame, names)
     types = dict(frame.dtypes)
-    wanted = {"id": "string", "dest": "string", "source": "string", "seq": "bigint"}
-    wanted["causes"] = "array<string>"
-    own, cast, added = asdict(names), asdict(names), []
-    for field, kind in wanted.items():
-        if types[own[field]] != kind:
-            cast[field] = CAST + field
-            added.append(F.col(own[field]).try_cast(kind).alias(cast[field]))
+    own = names.given()
+    cast: dict[str, str] = {}
+    added = []
+    for field, name in own.items():
+        kind = {"seq": "bigint", "causes": "array<string>"}.get(field, "string")
+        value = F.col(f"`{name}`")
+        if types[name] == kind:
+            continue
+        if field == "causes" and not types[name].startswith("array<"):
+            # One cause. What began a chain often names nothing, or itself.
+            value, own_id = value.try_cast("string"), F.col(f"`{names.id}`").try_cast("string")
+            is_none = value.isNull() | (value == "") | value.eqNullSafe(own_id)
+            value = F.when(is_none, F.array().cast(kind)).otherwise(F.array(value))
+        else:
+            value = value.try_cast(kind)
+        cast[field] = CAST + field
+        added.append(value.alias(CAST + field))
     columns = [F.col(f"`{column}`") for column in frame.columns]
     numbered = frame.select(*columns, *added) if added else frame
-    return numbered, Declared(names, Names(**cast), buckets)
+    return numbered, Declared(names, replace(names, **cast), buckets)
+
+
+def commanded(stream: DataFrame, commands: DataFrame, *, has_dest: bool) -> DataFrame:
+    """Return commands with their columns as strings; refuse what cannot be commands."""
+    from pyspark.sql import functions as F
+
+    wanted = ("action", "id", "dest") if has_dest else ("action", "id")
+    missing = [name for name in wanted if name not in commands.columns]
+    if missing or commands.isStreaming != stream.isStreaming or not commands.isStreaming:
+        what = f"have no column {missing[0]!r}" if missing else "or the rows are not a stream"
+        msg = f"the commands {what}; give streams, that of commands with {', '.join(wanted)}"
+        raise UsageError(msg)
+    return commands.select(*(F.col(name).try_cast("string").alias(name) for name in wanted))
 
 
 def with_numbers(frame: DataFrame, number: Number, *, keeps_rejected: bool) -> DataFrame:
@@ -195,13 +284,14 @@ def numbered(batch: pa.RecordBatch, number: Number, *, keeps_rejected: bool) -> 
 def _require_types(frame: DataFrame, names: Names) -> None:
     """Refuse columns that cannot hold what they should, before the query starts."""
     types = dict(frame.dtypes)
-    found = types[names.causes]
-    if not found.startswith("array<") or found.startswith(("array<struct", "array<array")):
-        msg = f"column {names.causes!r} has type {found}; reorder needs an array of ids"
-        raise UsageError(msg)
-    for column in (names.id, names.dest, names.source, names.seq):
-        if types[column].startswith(("array", "struct", "map")):
-            msg = f"column {column!r} has type {types[column]}; reorder needs a plain value"
+    for field, column in names.given().items():
+        found = types[column]
+        wanted = "a plain value"
+        if field == "causes":
+            wanted = "an id or an array of ids"
+            found = found.removeprefix("array<")
+        if found.startswith(("array", "struct", "map")):
+            msg = f"column {column!r} has type {types[column]}; reorder needs {wanted}"
             raise UsageError(msg)
 
 

@@ -7,22 +7,21 @@ import os
 import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.functions import split
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from antecede.errors import UsageError
-from antecede.reorder.api import BUCKETS, METRICS, reorder
+from antecede.reorder.api import BUCKETS, reorder
 from antecede.reorder.bucket import other_version
+from antecede.reorder.progress import Figures, Progress
 from antecede.reorder.source_and_sink import FORMATS, require_folder
 from antecede.reorder.store import STATE_VERSION
+from antecede.spark.session import is_from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -76,121 +75,49 @@ _OLD_STATE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Figures:
-    """One batch: rows in and out, and what is held after it."""
-
-    batch: int
-    rows_in: int
-    rows_out: int
-    duplicates: int
-    rejected: int
-    held: int
-    oldest_seconds: float
-    state_rows: int
-    seconds: float
-
-
-@dataclass
-class Totals:
-    """Adds up the figures of batches; what is held is known per bucket."""
-
-    show: Callable[[Figures], None]
-    rows_in: int = 0
-    rows_out: int = 0
-    duplicates: int = 0
-    rejected: int = 0
-    batches: int = 0
-    _held: dict[int, int] = field(default_factory=dict)
-    _since: dict[int, int | None] = field(default_factory=dict)
-
-    def add(self, progress: Any) -> None:
-        """Take the progress of one batch."""
-        found = progress.observedMetrics.get(METRICS)
-        if found is None or found.rows_in is None:
-            return
-        for row in found.buckets:
-            self._held[row.bucket], self._since[row.bucket] = row.held, row.oldest
-        self.rows_in += found.rows_in
-        self.rows_out += found.rows_out
-        self.duplicates += found.duplicates
-        self.rejected += found.rejected
-        self.batches += 1
-        states = progress.stateOperators
-        oldest = min((since for since in self._since.values() if since is not None), default=None)
-        self.show(
-            Figures(
-                progress.batchId,
-                found.rows_in,
-                found.rows_out,
-                found.duplicates,
-                found.rejected,
-                self.held,
-                0.0 if oldest is None else max(0.0, time.time() - oldest / 1e6),
-                states[0].numRowsTotal if states else 0,
-                progress.durationMs.get("triggerExecution", 0) / 1000,
-            )
-        )
-
-    @property
-    def held(self) -> int:
-        """How many rows are held."""
-        return sum(self._held.values())
-
-
-class _Listener(StreamingQueryListener):
-    """Hears of each batch from Spark."""
-
-    def __init__(self, totals: Totals) -> None:
-        self.totals = totals
-        self.ended = False
-
-    def onQueryStarted(self, event: Any) -> None:
-        """Begin."""
-
-    def onQueryProgress(self, event: Any) -> None:
-        """Take the figures of a batch."""
-        self.totals.add(event.progress)
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing has come."""
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """End: all figures have been heard."""
-        self.ended = True
-
-
 def read_files(
     spark: SparkSession, path: Path, form: str, *, files: int | None, causes: str = "causes"
 ) -> DataFrame:
     """Return the files of a folder as a stream; all that are there now tell the columns."""
     require_folder(path, form)
     pattern = f"*{{{','.join(FORMATS[form])}}}"
-    reader = spark.read.format(form).option("pathGlobFilter", pattern)
-    schema = _schema_of(reader, path, form, causes)
-    stream = spark.readStream.format(form).schema(schema).option("pathGlobFilter", pattern)
+    told = {"pathGlobFilter": pattern}
+    if form == "csv":  # The first line names the columns, and must be the same in all files.
+        told |= {"header": "true", "enforceSchema": "false"}
+    schema = _schema_of(spark.read.format(form).options(**told), path, form, causes)
+    stream = spark.readStream.format(form).schema(schema).options(**told)
     if files is not None:
         stream = stream.option("maxFilesPerTrigger", files)
-    return stream.load(str(path.resolve()))
+    rows = stream.load(str(path.resolve()))
+    if form == "csv" and causes in rows.columns:
+        rows = rows.withColumn(causes, split(causes, ";"))
+    return rows
 
 
 def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> StructType:
     """Return the columns of all files: each may lack some, but none may contradict another."""
+    is_mixed = False
     try:
         found = reader.option("mergeSchema", "true").load(str(path.resolve()))
         schema = found.schema
         told = set(schema.names) - {CORRUPT}
         # Without a value Spark takes a column of JSON for text.
         if form == "json" and told and dict(found.dtypes).get(causes) == "string":
-            is_empty = found.filter(found[causes].isNotNull()).isEmpty()
-            kind = ArrayType(StringType()) if is_empty else StringType()
+            given = found.filter(found[causes].isNotNull())
+            kind = ArrayType(StringType()) if given.isEmpty() else StringType()
             fields = [StructField(f.name, kind) if f.name == causes else f for f in schema]
             schema = StructType(fields)
-    except (PySparkException, Py4JJavaError) as error:
+            is_mixed = not given.filter(found[causes].startswith("[")).isEmpty()
+    except Exception as error:
+        if not is_from_spark(error):
+            raise
         told_why = re.search(r"\[[A-Z_.]+\] ([^\n]+)", str(error))
         reason = told_why[1] if told_why else str(error).strip().splitlines()[0]
         msg = f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
         raise UsageError(msg) from None
+    if is_mixed:
+        msg = f"{causes} is a list in some rows of {path} and one id in others; use one of the two"
+        raise UsageError(msg)
     if not told:
         want = "JSON objects, one a line" if form == "json" else "columns"
         msg = f"the files of {path} have no {want}; the first rows tell the columns"
@@ -206,7 +133,7 @@ def run_files(
     options: Mapping[str, Any],
     every: float | None,
     show: Callable[[Figures], None],
-) -> Totals:
+) -> Progress:
     """Reorder a stream into the folder ``out``, or by calling it with each batch and its number.
 
     Without ``every``, stop when all is read.
@@ -217,12 +144,11 @@ def run_files(
     buckets = int(options.get("buckets", BUCKETS))
     spark.conf.set("spark.sql.shuffle.partitions", min(parts, buckets))
     ordered = reorder(stream, keep_rejected=True, **options)
-    totals = Totals(show)
-    listener = _Listener(totals)
+    listener = Progress(show)
     spark.streams.addListener(listener)
     try:
         for attempt in range(ATTEMPTS):
-            listener.ended = False
+            listener.begin()
             write = _writer(out) if isinstance(out, Path) else out
             writer = ordered.writeStream.foreachBatch(write)
             writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
@@ -232,10 +158,10 @@ def run_files(
                 writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
             if _finished(writer.start(), last=attempt == ATTEMPTS - 1):
                 break
-        _wait(listener)
+        listener.wait()
     finally:
         spark.streams.removeListener(listener)
-    return totals
+    return listener
 
 
 def _writer(out: Path) -> Callable[[DataFrame, int], None]:
@@ -270,13 +196,6 @@ def _finished(query: StreamingQuery, *, last: bool) -> bool:
         with contextlib.suppress(Exception):
             query.stop()
     return True
-
-
-def _wait(listener: _Listener, seconds: float = 30.0) -> None:
-    """Wait until Spark has told all it has to tell of the query."""
-    deadline = time.monotonic() + seconds
-    while not listener.ended and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def reason_of(text: str) -> str:

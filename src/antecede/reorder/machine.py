@@ -44,11 +44,12 @@ class Came(Enum):
 
 
 class Runs:
-    """The numbers of one channel that have come."""
+    """The numbers of one channel that have come; ``dest`` is the destination it leads to."""
 
-    __slots__ = ("_highs", "_lows", "_times", "floor")
+    __slots__ = ("_highs", "_lows", "_times", "dest", "floor")
 
-    def __init__(self) -> None:
+    def __init__(self, dest: int = 0) -> None:
+        self.dest = dest
         self.floor: int | None = None
         self._lows: list[int] = []
         self._highs: list[int] = []
@@ -111,9 +112,8 @@ class Runs:
         return len(self._lows)
 
 
-#: Held messages are looked at together with a batch unless they are so many times as many.
-HELD_SHARE = 8
-TOO_LATE = "came later than the horizon; it may be a duplicate"
+TOO_LATE = "came later than the horizon and may be a duplicate; to take such rows, raise horizon"
+DROPPED = "dropped by hand"
 
 
 class Arrival(NamedTuple):
@@ -156,10 +156,12 @@ class Out(NamedTuple):
 class Changes:
     """What a batch changed, for the state's journal."""
 
-    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    runs: list[tuple[int, int, int, int]] = field(default_factory=list)
     dests: set[int] = field(default_factory=set)
     keys: list[int] = field(default_factory=list)
+    held: list[Message] = field(default_factory=list)
     left: list[tuple[int, int]] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
     overdue: list[int] = field(default_factory=list)
     settled: list[int] = field(default_factory=list)
     fresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -175,17 +177,27 @@ class Ready(NamedTuple):
 
 
 class Machine:
-    """Holds messages until their causes are delivered, or until ``timeout`` has passed."""
+    """Holds messages until their causes are delivered, or until ``timeout`` has passed.
 
-    def __init__(self, *, timeout: int | None = None) -> None:
+    What it does is a function of what is saved of it. So ``held`` is in the order of arrival and
+    key, also after it was loaded. Without ``numbered``, channels and their numbers mean nothing.
+    """
+
+    def __init__(self, *, timeout: int | None = None, numbered: bool = True) -> None:
         self.timeout = timeout
+        self.numbered = numbered
         self.positions: dict[int, int] = {}
+        #: When each destination got its first and its last row.
+        self.since: dict[int, int] = {}
+        self.last: dict[int, int] = {}
         self.seen: dict[int, Runs] = {}
         self.memory = Memory()
         self.held: dict[int, Message] = {}
         self.waiting: dict[int, dict[int, Message]] = {}
         #: Causes that some effect was released without, and when.
         self.overdue: dict[int, int] = {}
+        #: Messages that a person dropped, and when.
+        self.dropped: dict[int, int] = {}
         self.changes = Changes()
         self.duplicates = 0
         self._queue: deque[Message] = deque()
@@ -193,9 +205,10 @@ class Machine:
     def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
         """Deliver what waits for nothing but itself; return it, and which of the rows are left.
 
-        Rows that need a closer look are left for :meth:`offer`: duplicates, and late causes.
+        Rows that need a closer look are left for :meth:`offer`: duplicates, late causes, and
+        effects of what was dropped.
         """
-        messages = [] if len(self.held) > HELD_SHARE * rows.row.size else list(self.held.values())
+        messages = self._woken(rows.key)
         first = len(messages)
         whole = _with_held(messages, rows)
         is_known = np.zeros(whole.row.size, np.bool_)
@@ -204,8 +217,10 @@ class Machine:
         good[first:] &= self._new_rows(rows)
         if self.overdue:
             good &= find(np.fromiter(self.overdue, np.int64), whole.key) < 0
+        if self.dropped:
+            good &= self._keeps_all_causes(messages, whole)
         done = ready(whole, good, is_known, self.memory.has)
-        positions = self._place(whole.dest[done])
+        positions = self._place(whole.dest[done], now)
         self.changes.fresh = whole.key[done]
         chunks, held = np.full(whole.row.size, chunk), np.zeros(whole.row.size, np.int64)
         chunks[:first] = [message.chunk for message in messages]
@@ -215,39 +230,81 @@ class Machine:
         left = np.ones(whole.row.size, np.bool_)
         left[done] = False
         fresh = done[done >= first] - first
-        self._note_runs(rows.channel[fresh], rows.seq[fresh], now)
-        found = Ready(chunks[done], whole.row[done], positions, held[done])
-        return found, np.flatnonzero(left[first:])
+        if self.numbered:
+            self._note_runs(rows.dest[fresh], rows.channel[fresh], rows.seq[fresh], now)
+        out = Ready(chunks[done], whole.row[done], positions, held[done])
+        return out, np.flatnonzero(left[first:])
 
-    def _place(self, dests: Ints) -> Ints:
+    def _woken(self, keys: Ints) -> list[Message]:
+        """Return the held messages that lack nothing but these keys and each other, in order.
+
+        What waits for something else as well is not looked at again and again; but if no more are
+        held than have come, finding these would take longer than looking at all.
+        """
+        if len(self.held) <= keys.size:
+            return list(self.held.values())
+        waiting, lacking, found = self.waiting, dict[int, int](), list[Message]()
+        queue = list(waiting.keys() & keys.tolist())
+        while queue:
+            for waiter in waiting.get(queue.pop(), {}).values():
+                left = lacking.get(waiter.key, len(waiter.lacking)) - 1
+                lacking[waiter.key] = left
+                if not left:
+                    found.append(waiter)
+                    queue.append(waiter.key)
+        return _ordered(found)
+
+    def _keeps_all_causes(self, messages: list[Message], whole: Rows) -> Flags:
+        """Return for held messages and the rows behind them whether no cause was dropped."""
+        keeps = np.ones(whole.row.size, np.bool_)
+        lost = find(np.fromiter(self.dropped, np.int64), whole.causes) >= 0
+        keeps[np.repeat(np.arange(whole.row.size), np.diff(whole.offsets))[lost]] = False
+        for at, message in enumerate(messages):
+            keeps[at] &= self.dropped.keys().isdisjoint(message.causes)
+        return keeps
+
+    def _place(self, dests: Ints, now: int) -> Ints:
         """Return the next positions at these destinations, one by one."""
         found, last = count_on(dests, lambda dest: self.positions.get(dest, 0))
         self.positions.update(last)
         self.changes.dests.update(last)
+        self.since.update(dict.fromkeys(last.keys() - self.since.keys(), now))
+        self.last.update(dict.fromkeys(last, now))
         return found
 
     def _let_go(self, message: Message) -> None:
-        """Forget a message that was held and is delivered."""
-        del self.held[message.key]
+        """Forget a message that was held and leaves."""
         self.changes.left.append((message.chunk, message.row))
+        self._forget_held(message)
+
+    def _forget_held(self, message: Message) -> None:
+        del self.held[message.key]
+        waiting, key = self.waiting, message.key
         for cause in message.lacking:
-            waiters = self.waiting[cause]
-            del waiters[message.key]
-            if not waiters:
-                del self.waiting[cause]
+            waiters = waiting[cause]
+            if len(waiters) > 1:
+                del waiters[key]
+            else:
+                del waiting[cause]
 
     def _new_rows(self, rows: Rows) -> Flags:
         """Return which rows that are not remembered are new, by id and by sequence number."""
         good = np.ones(rows.row.size, np.bool_)
         if self.held:
-            good &= find(np.fromiter(self.held, np.int64), rows.key) < 0
-        for column in (rows.key, pairs(rows.channel, rows.seq)):
+            held = self.held
+            good[[at for at, key in enumerate(rows.key.tolist()) if key in held]] = False
+        columns = [rows.key]
+        if self.numbered:
+            columns.append(pairs(rows.channel, rows.seq))
+        for column in columns:
             ordered = np.sort(column)
             if (ordered[1:] == ordered[:-1]).any():
                 _, first, counts = np.unique(column, return_index=True, return_counts=True)
                 once = np.zeros(column.size, np.bool_)
                 once[first[counts == 1]] = True
                 good &= once
+        if not self.numbered:
+            return good
         order = by_channel(rows.channel, rows.seq)
         for at, stop, channel, low, high in stretches(rows.channel[order], rows.seq[order]):
             runs = self.seen.get(channel)
@@ -255,15 +312,15 @@ class Machine:
                 good[order[at:stop]] = False
         return good
 
-    def _note_runs(self, channels: Ints, seqs: Ints, now: int) -> None:
+    def _note_runs(self, dests: Ints, channels: Ints, seqs: Ints, now: int) -> None:
         order = by_channel(channels, seqs)
         seen, noted = self.seen, self.changes.runs
-        for _, _, channel, low, high in stretches(channels[order], seqs[order]):
+        for at, _, channel, low, high in stretches(channels[order], seqs[order]):
             runs = seen.get(channel)
             if runs is None:
-                runs = seen[channel] = Runs()
+                runs = seen[channel] = Runs(int(dests[order[at]]))
             runs.add_run(low, high, now)
-            noted.append((channel, low, high))
+            noted.append((channel, low, high, runs.dest))
 
     def offer(
         self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Ints | None = None
@@ -280,17 +337,15 @@ class Machine:
         out: list[Out] = []
         if fresh is not None:
             known.update(keys[find(fresh, keys) >= 0].tolist())
-            if self.waiting:
-                awaited = np.fromiter(self.waiting, np.int64)
-                for key in np.sort(awaited[find(fresh, awaited) >= 0]).tolist():
-                    self._wake(key)
-                    self._drain(out, known, now)
+            for key in sorted(self.waiting.keys() & fresh.tolist()):
+                self._wake(key)
+                self._drain(out, known, now)
         for arrival in arrivals:
             row, dest, key, channel, seq, causes = arrival
             if key in known or key in self.held:
                 self.duplicates += 1
                 continue
-            came = self._note(channel, seq, now)
+            came = self._note(dest, channel, seq, now) if self.numbered else Came.NEW
             if came is not Came.NEW and not self._is_wanted(key):
                 if came is Came.FORGOTTEN:
                     out.append(Out(chunk, row, 0, 0, released=False, late=False, rejected=TOO_LATE))
@@ -310,6 +365,38 @@ class Machine:
             else:
                 self._queue.append(message)
                 self._drain(out, known, now)
+        self._order_held()
+        return out
+
+    def _order_held(self) -> None:
+        """Put what this batch left waiting into the order in which it would be loaded."""
+        held, new = self.held, self.changes.held
+        self.changes.held = new = _ordered(m for m in new if held.get(m.key) is m)
+        for message in new:
+            del held[message.key]
+        held.update((message.key, message) for message in new)
+
+    def release(self, key: int, now: int) -> list[Out]:
+        """Deliver a held message without the causes that it lacks; nothing if it is not held."""
+        out: list[Out] = []
+        if key in self.held:
+            self._force(self.held[key], out, now)
+        return out
+
+    def drop(self, key: int, now: int) -> list[Out]:
+        """Never deliver a message that is held or waited for; nothing waits for it any more."""
+        out: list[Out] = []
+        message = self.held.get(key)
+        if message is not None:
+            self._let_go(message)
+            where = (message.chunk, message.row, 0, now - message.arrived)
+            out.append(Out(*where, released=False, late=False, rejected=DROPPED))
+        elif key not in self.waiting:
+            return out
+        self.dropped[key] = now
+        self.changes.dropped.append(key)
+        self._settle(key, None)
+        self._drain(out, None, now)
         return out
 
     def expire(self, now: int) -> list[Out]:
@@ -337,38 +424,78 @@ class Machine:
         """Return when the message that is held longest arrived."""
         return next(iter(self.held.values())).arrived if self.held else None
 
-    def forget(self, before: int) -> list[int]:
+    def forget(self, now: int, horizon: int) -> list[int]:
         """Forget what is older than the horizon; return the generations that went."""
+        before = now - horizon
+        idle = self._idle(before, horizon)
+        for dest in idle:
+            del self.positions[dest], self.since[dest], self.last[dest]
+        if idle:
+            self.seen = {c: runs for c, runs in self.seen.items() if runs.dest not in idle}
         for runs in self.seen.values():
             runs.forget(before)
-        for key in [key for key, time in self.overdue.items() if time < before]:
-            del self.overdue[key]
+        for times in (self.overdue, self.dropped):
+            for key in [key for key, time in times.items() if time < before]:
+                del times[key]
         named = {cause for message in self.held.values() for cause in message.causes}
         self.memory.pinned &= named
         return self.memory.forget(before, named)
+
+    def _idle(self, before: int, horizon: int) -> set[int]:
+        """Return the destinations that lived no longer than the horizon, and that long ago."""
+        since = self.since
+        found = {d for d, at in self.last.items() if at < before and at - since[d] <= horizon}
+        return found - {message.dest for message in self.held.values()} if found else found
 
     def restore(self, messages: Iterable[Message]) -> None:
         """Hold, oldest first, just what was held when the state was written."""
         self.held.clear()
         self.waiting.clear()
-        messages = _ordered(messages)
+        self._hold_loaded(_ordered(messages))
+
+    def follow(
+        self, keys: list[int], messages: Iterable[Message], left: Iterable[tuple[int, int, int]]
+    ) -> None:
+        """Do what another copy did: ``keys`` were delivered, and these messages held since.
+
+        A message that is held already has moved to where it lies now. ``left`` are chunk, row and
+        key of rows that are gone from there.
+        """
+        new = []
+        for message in messages:
+            found = self.held.get(message.key)
+            if found is None:
+                new.append(message)
+            else:
+                found.chunk, found.row = message.chunk, message.row
+        for cause in self.waiting.keys() & keys:
+            for waiter in self.waiting.pop(cause).values():
+                waiter.lacking.discard(cause)
+        for chunk, row, key in left:
+            found = self.held.get(key)
+            if found is not None and (found.chunk, found.row) == (chunk, row):
+                self._forget_held(found)
+        self._hold_loaded(_ordered(new))
+
+    def _hold_loaded(self, messages: list[Message]) -> None:
         asked = {cause for message in messages for cause in message.causes}
         known = self.memory.known(np.fromiter(asked, np.int64, len(asked)))
         for message in messages:
             message.lacking = {cause for cause in message.causes if cause not in known}
             self._hold(message)
+        self.changes.held.clear()
 
-    def _note(self, channel: int, seq: int, now: int) -> Came:
+    def _note(self, dest: int, channel: int, seq: int, now: int) -> Came:
         runs = self.seen.get(channel)
         if runs is None:
-            runs = self.seen[channel] = Runs()
+            runs = self.seen[channel] = Runs(dest)
         came = runs.add(seq, now)
         if came is Came.NEW:
             noted = self.changes.runs
             if noted and noted[-1][0] == channel and noted[-1][2] == seq - 1:
-                noted[-1] = (channel, noted[-1][1], seq)
+                noted[-1] = (channel, noted[-1][1], seq, dest)
             else:
-                noted.append((channel, seq, seq))
+                noted.append((channel, seq, seq, dest))
         return came
 
     def _is_wanted(self, key: int) -> bool:
@@ -376,26 +503,31 @@ class Machine:
 
     def _hold(self, message: Message) -> None:
         self.held[message.key] = message
+        self.changes.held.append(message)
         for cause in message.lacking:
             self.waiting.setdefault(cause, {})[message.key] = message
 
     def _drain(self, out: list[Out], known: set[int] | None, now: int) -> None:
         """Deliver what is ready, and what becomes ready by it."""
-        queue, positions, changes = self._queue, self.positions, self.changes
+        queue = self._queue
         while queue:
             message = queue.popleft()
             out.append(self._delivered(message, now, released=False))
-            changes.dests.add(message.dest)
-            positions[message.dest] = out[-1].position
             self._settle(message.key, known)
 
     def _delivered(self, message: Message, now: int, *, released: bool) -> Out:
+        dest = message.dest
         if self.held.pop(message.key, None) is not None:
             self.changes.left.append((message.chunk, message.row))
         late = self.overdue.pop(message.key, None) is not None
         if late:
             self.changes.settled.append(message.key)
-        position = self.positions.get(message.dest, 0) + 1
+        if self.dropped and not self.dropped.keys().isdisjoint(message.causes):
+            released = True
+        position = self.positions[dest] = self.positions.get(dest, 0) + 1
+        self.since.setdefault(dest, now)
+        self.last[dest] = now
+        self.changes.dests.add(dest)
         held = now - message.arrived
         return Out(message.chunk, message.row, position, held, released=released, late=late)
 
@@ -407,7 +539,6 @@ class Machine:
         self._wake(key)
 
     def _wake(self, key: int) -> None:
-        # By key, because a state that is loaded holds messages in another order.
         for _, waiter in sorted(self.waiting.pop(key, {}).items()):
             waiter.lacking.discard(key)
             if not waiter.lacking:
@@ -425,16 +556,10 @@ class Machine:
             if self.held.get(each.key) is not each:
                 continue
             missing = sorted(each.lacking)
-            for cause in missing:
-                waiters = self.waiting[cause]
-                del waiters[each.key]
-                if not waiters:
-                    del self.waiting[cause]
-                self.overdue[cause] = now
-                self.changes.overdue.append(cause)
+            self._let_go(each)
+            self.overdue.update(dict.fromkeys(missing, now))
+            self.changes.overdue += missing
             out.append(self._delivered(each, now, released=bool(missing)))
-            self.changes.dests.add(each.dest)
-            self.positions[each.dest] = out[-1].position
             self._settle(each.key, None)
             self._drain(out, None, now)
 

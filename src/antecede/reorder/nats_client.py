@@ -186,15 +186,17 @@ def state_of(place: Place) -> State:
     return asked(place, ask)
 
 
-def make_stream(place: Place, subjects: Sequence[str]) -> None:
-    """Make a stream unless it exists."""
+def make_stream(place: Place, subjects: Sequence[str], duplicate_window: float = 120.0) -> None:
+    """Make a stream unless it exists; it knows ids again for so many seconds."""
     from nats.js.errors import NotFoundError
 
     async def ask(jetstream: JetStreamContext) -> None:
         try:
             await jetstream.stream_info(place.stream)
         except NotFoundError:
-            await jetstream.add_stream(name=place.stream, subjects=list(subjects))
+            await jetstream.add_stream(
+                name=place.stream, subjects=list(subjects), duplicate_window=duplicate_window
+            )
 
     asked(place, ask)
 

@@ -395,6 +395,8 @@ FORMAT: Final = "antecede.nats"
 POSITION_HEADER: Final = "Antecede-Position"
 ID_HEADER: Final = "Antecede-Id"
 REJECTED_HEADER: Final = "Antecede-Rejected"
+AGAIN_SECONDS: Final = 3600.0
+"""How long a query may be down before it repeats a batch into a stream that it made itself."""
 _PLAIN: Final = "^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -409,7 +411,9 @@ def read_stream(
     """Return a stream of NATS as rows that reorder takes.
 
     With ``packets`` the messages are those of a reader of nodes; the column ``packet`` has what the
-    order needs. Otherwise the data is JSON with the fields that a row declares, under ``names``.
+    order needs. Otherwise the data is JSON with the fields that a row declares, under ``names``;
+    ``causes`` may be a list or one id. A message without source and seq has its place in the stream
+    for these.
     """
     from pyspark.sql import functions as F
 
@@ -429,10 +433,26 @@ def read_stream(
             "*",
         )
     types = {"id": "string", "dest": "string", "source": "string", "seq": "bigint"}
-    types["causes"] = "array<string>"
-    schema = ", ".join(f"`{(names or {}).get(name, name)}` {kind}" for name, kind in types.items())
-    parsed = rows.withColumn("_row", F.from_json(F.col("data").cast("string"), schema))
-    return parsed.select("_row.*", *rows.columns)
+    types["causes"] = "string"  # A list becomes its JSON.
+    schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    own = {name: (names or {}).get(name, name) for name in types}
+    spelt = ", ".join(f"`{own[name]}` {kind}" for name, kind in types.items())
+    row = F.from_json(F.col("data").cast("string"), spelt).cast(f"struct<{schema}>")
+    parsed = rows.withColumn("_row", row)
+    causes, is_row = F.col("_row.causes"), F.col("_row.id").isNotNull()
+    is_none = causes.isNull() | causes.isin("", "null") | causes.eqNullSafe(F.col("_row.id"))
+    is_placed = is_row & F.col("_row.source").isNull() & F.col("_row.seq").isNull()
+    found = {
+        "id": F.col("_row.id"),
+        "dest": F.col("_row.dest"),
+        "source": F.when(is_placed, F.col("subject")).otherwise(F.col("_row.source")),
+        "seq": F.when(is_placed, F.col("sequence")).otherwise(F.col("_row.seq")),
+        "causes": F.when(is_none, F.array().cast("array<string>"))
+        .when(causes.startswith("["), F.from_json(causes, "array<string>"))
+        .otherwise(F.array(causes)),
+    }
+    columns = [value.alias(own[name]) for name, value in found.items()]
+    return parsed.select(*columns, *rows.columns)
 
 
 def _name(token: Column) -> Column:
@@ -447,13 +467,14 @@ def stream_writer(url: str, names: Mapping[str, str]) -> Callable[[DataFrame, in
     """Return what publishes a batch of reorder's rows, for ``foreachBatch``; make the stream.
 
     A row goes to ``STREAM.to.DEST``; one that was rejected to ``STREAM.rejected``. Its message id
-    is made of destination and position, so JetStream drops it if the batch is repeated.
+    is made of destination, position and the row's id, so JetStream drops it if the batch is
+    repeated.
     """
     from pyspark.sql import functions as F
 
     place = Settings.of({"url": url}).place
     stream = place.stream
-    make_stream(place, [f"{stream}.>"])
+    make_stream(place, [f"{stream}.>"], duplicate_window=AGAIN_SECONDS)
 
     def write(frame: DataFrame, number: int) -> None:
         frame = frame.persist()
@@ -479,14 +500,15 @@ def _ordered(frame: DataFrame, stream: str, names: Mapping[str, str]) -> DataFra
     spelt = F.concat(F.lit("="), F.lower(F.hex(dest)))
     token = F.when(dest.rlike(_PLAIN), dest).otherwise(spelt)
     position = F.col("position").cast("string")
+    name = F.col(names.get("id", "id")).cast("string")
     rows = frame.filter("rejected is null").drop("rejected")
     return rows.select(
         F.concat(F.lit(f"{stream}.to."), token).alias("subject"),
         _data(rows).alias("data"),
-        F.concat(token, F.lit("."), position).alias("id"),
+        F.concat_ws(".", token, position, F.hex(F.xxhash64(name))).alias("id"),
         F.create_map(
             F.lit(POSITION_HEADER), position,
-            F.lit(ID_HEADER), F.url_encode(F.col(names.get("id", "id")).cast("string")),
+            F.lit(ID_HEADER), F.url_encode(name),
         ).alias("headers"),
     )  # fmt: skip
 

@@ -255,15 +255,17 @@ class PacketMachine(Machine):
                 except AntecedeError as error:
                     out.append(_rejected(chunk, row, str(error)))
                     continue
-                self._note(channel, seq, now)
+                self._note(dest, channel, seq, now)
                 self.touched[dest] = packet.dest
                 if packet.kind == "data":
                     message = Message(chunk, row, dest, key, _NO_CAUSES, now, _NOTHING_LACKS)
-                    self.held[key] = self._named[dest, packet.message] = message
+                    self._named[dest, packet.message] = message
+                    self._hold(message)
                 else:
                     out.append(_rejected(chunk, row, CONTROL))
                 if effects.deliveries:
                     self._deliver(dest, effects.deliveries, now, out)
+        self._order_held()
         return out
 
     def _deliver(
@@ -279,6 +281,8 @@ class PacketMachine(Machine):
             held = now - found.arrived
             out.append(Out(found.chunk, found.row, position, held, released=False, late=False))
         self.positions[dest] = position
+        self.since.setdefault(dest, now)
+        self.last[dest] = now
         self.changes.dests.add(dest)
 
     def name(self, message: Message, data: bytes) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from antecede.reorder.bucket import Bucket, Policy, check_head
-from antecede.reorder.columns import BUCKET, Number, numbered
+from antecede.reorder.columns import ACTION, BUCKET, KEY, Number, numbered
 from antecede.reorder.store import (
     STATE,
     Part,
@@ -43,8 +43,8 @@ EMITTED = (
     "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
     "oldest long"
 )
-#: How many rows a packed value has at most on the way out.
-ROWS_MAX = 50_000
+#: How many rows a packed value has at most on the way out, and about how many bytes.
+ROWS_MAX, BYTES_MAX = 50_000, 32 << 20
 #: How many buckets a Python worker remembers between batches.
 CACHED_MAX = 256
 
@@ -77,11 +77,21 @@ def pack(
         ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
         start, found, packed = 0, [], []
         for end in ends.tolist():
-            found.append(int(buckets[order[start]]))
-            packed.append(pack_table(table.slice(start, end - start)))
+            for part in _parts_of(table.slice(start, end - start)):
+                found.append(int(buckets[order[start]]))
+                packed.append(pack_table(part))
             start = end
         yield _packed(found, packed)
     spare_what_is_loaded()
+
+
+def pack_commands(batches: Iterable[pa.RecordBatch], number: Number) -> Iterator[pa.RecordBatch]:
+    """Pack commands as rows are packed, for ``mapInArrow``."""
+    for batch in batches:
+        table = number(pa.Table.from_batches([batch]))
+        for at, bucket in enumerate(table.column(BUCKET).to_pylist()):
+            one = table.slice(at, 1).drop_columns([BUCKET])
+            yield _packed([bucket], [pack_table(one)])
 
 
 def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
@@ -158,12 +168,21 @@ class Reorder(StatefulProcessor):
             self._check_query()
             return
         packed = list(rows)
-        table = pa.concat_tables([unpack_table(row.rows) for row in packed])
         now = int(packed[0][NOW])
+        tables = [unpack_table(row.rows) for row in packed]
+        offered = [table for table in tables if ACTION not in table.column_names]
+        told = [table for table in tables if ACTION in table.column_names]
         bucket = self._load()
         before = bucket.machine.deadline()
-        result = bucket.offer(table, now)
-        yield from self._finish(key[0], bucket, result, before, now, came=len(table))
+        came, results = 0, list[pa.Table | None]()
+        if offered:
+            table = pa.concat_tables(offered)
+            came = len(table)
+            results.append(bucket.offer(table, now))
+        if told:
+            columns = (pa.concat_tables(told).column(name).to_pylist() for name in (ACTION, KEY))
+            results.append(bucket.obey(zip(*columns, strict=True), now))
+        yield from self._finish(key[0], bucket, results, before, came=came)
 
     def handleExpiredTimer(
         self,
@@ -174,8 +193,7 @@ class Reorder(StatefulProcessor):
         """Release what has been held too long."""
         now = 1000 * timerValues.getCurrentProcessingTimeInMs()
         bucket = self._load()
-        result = bucket.expire(now)
-        yield from self._finish(key[0], bucket, result, None, now, came=0)
+        yield from self._finish(key[0], bucket, [bucket.expire(now)], None, came=0)
 
     def _check_query(self) -> None:
         """Refuse a checkpoint of another query or another version; mark a new one."""
@@ -201,25 +219,24 @@ class Reorder(StatefulProcessor):
         self,
         number: int,
         bucket: Bucket,
-        result: pa.Table | None,
+        results: list[pa.Table | None],
         before: int | None,
-        now: int,
         came: int,
     ) -> Iterator[Row]:
         machine = bucket.machine
-        bucket.save(self.store, now)
+        bucket.save(self.store)
         duplicates, machine.duplicates = machine.duplicates, 0
+        rejected, bucket.rejected = bucket.rejected, 0
         self._set_timer(before, machine.deadline())
         while len(_buckets_kept) >= CACHED_MAX:
             del _buckets_kept[next(iter(_buckets_kept))]
         _buckets_kept[bucket.trail[-1]] = bucket
-        count = 0 if result is None else len(result)
-        went = 0 if result is None else count - result.column("position").null_count
-        for start in range(0, count, ROWS_MAX):
-            assert result is not None
-            packed = pack_table(result.slice(start, ROWS_MAX))
-            yield _emitted(number, rows=packed)
-        figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": count - went}
+        went = 0
+        for result in filter(None, results):
+            went += len(result) - result.column("position").null_count
+            for part in _parts_of(result):
+                yield _emitted(number, rows=pack_table(part))
+        figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": rejected}
         yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
         spare_what_is_loaded()
 
@@ -236,6 +253,13 @@ class Reorder(StatefulProcessor):
 
 
 _NAMES = [word.split()[0] for word in EMITTED.split(", ")]
+
+
+def _parts_of(table: pa.Table) -> Iterator[pa.Table]:
+    """Cut rows into parts that are neither too many nor too large for one value."""
+    parts = max(-(-len(table) // ROWS_MAX), -(-table.nbytes // BYTES_MAX))
+    step = max(1, -(-len(table) // parts)) if parts else 1
+    return (table.slice(start, step) for start in range(0, len(table), step))
 
 
 def _emitted(bucket: int, **values: object) -> Row:

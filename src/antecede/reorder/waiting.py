@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from antecede.reorder.source_and_sink import require_checkpoint
 from antecede.reorder.store import PACKET_STATE_VERSION, STATE, STATE_VERSION, DictStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Held(NamedTuple):
@@ -25,11 +26,28 @@ class Held(NamedTuple):
     dest: str
     id: str
     lacks: tuple[str, ...]
+    since: float
     seconds: float
     row: dict[str, Any]
 
 
-def waiting(spark: SparkSession, checkpoint: str) -> list[Held]:
+#: The columns of :func:`waiting`.
+SCHEMA = "dest string, id string, lacks array<string>, since timestamp, seconds double"
+
+
+def waiting(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """Return what a query holds, for what and since when, as a table with the oldest first.
+
+    The query may run: this is what the last batch that is done has left.
+    """
+    rows = [
+        (h.dest, h.id, list(h.lacks), datetime.fromtimestamp(h.since, UTC), h.seconds)
+        for h in held_rows(spark, checkpoint)
+    ]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def held_rows(spark: SparkSession, checkpoint: str) -> list[Held]:
     """Return the rows that a query holds, the oldest first."""
     now = time.time()
     found = [held for store in _stores(spark, checkpoint).values() for held in _held_in(store, now)]
@@ -78,20 +96,25 @@ def _held_in(store: DictStore, now: float) -> Iterator[Held]:
     bucket = Bucket.load(Policy(None, 1, json.dumps(fixed), version=version, plan=plan), store)
     for message in bucket.machine.held.values():
         row = bucket.chunks[message.chunk].table.slice(message.row, 1).to_pylist()[0]
-        seconds = max(0.0, now - message.arrived / 1e6)
+        since = message.arrived / 1e6
+        seconds = max(0.0, now - since)
         own = {name: value for name, value in row.items() if not name.startswith(PREFIX)}
         if isinstance(bucket.machine, PacketMachine):
-            yield _held_packet(bucket.machine, own, message.dest, seconds)
+            yield _held_packet(bucket.machine, own, message.dest, (since, seconds))
         else:
-            pairs = zip(row[names["causes"]], row[CAUSES], strict=True)
+            causes = row[names["causes"]]
+            pairs = zip(causes if isinstance(causes, list) else [causes], row[CAUSES], strict=True)
             lacks = tuple(str(cause) for cause, key in pairs if key in message.lacking)
-            yield Held(str(row[names["dest"]]), str(row[names["id"]]), lacks, seconds, own)
+            dest = "" if names["dest"] is None else str(row[names["dest"]])
+            yield Held(dest, str(row[names["id"]]), lacks, since, seconds, own)
 
 
-def _held_packet(machine: PacketMachine, row: dict[str, Any], dest: int, seconds: float) -> Held:
+def _held_packet(
+    machine: PacketMachine, row: dict[str, Any], dest: int, times: tuple[float, float]
+) -> Held:
     plan = machine.plan
     packet = plan.decode(bytes(row[plan.column]))
     endpoint = plan.restore(machine.snapshots[dest][1])
     needs = endpoint.waiting().get(packet.content.id, ())
     lacks = tuple(str(need) for need in needs)
-    return Held(packet.dest, str(packet.content.id), lacks, seconds, row)
+    return Held(packet.dest, str(packet.content.id), lacks, *times, row)

@@ -43,12 +43,17 @@ def cells(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[
         name = row["protocol"]
         whole = {**row, "total_bytes_per_copy": totals.get(name)}
         known = [(whole[column], unit) for column, (_, unit) in _FIGURES.items()]
-        numbers = [figure(None if value is None else unit * value) for value, unit in known]
+        numbers = [_small(None if value is None else unit * value) for value, unit in known]
         if result.get("wire_sample") and name in totals and row["wire_bytes_per_copy"] is None:
             numbers[list(_FIGURES).index("total_bytes_per_copy")] += " (model bytes)"
         status = row["status"] + BEGINNING * (name in begun)
         found.append([name, status, *numbers, row["reason"]])
     return found
+
+
+def _small(value: float | None) -> str:
+    """Return a figure; what is nearly nothing is said to be less than a thousandth."""
+    return "<0.001" if value is not None and 0 < value < 0.001 else figure(value)
 
 
 def notes(result: Mapping[str, Any]) -> list[str]:
@@ -153,7 +158,7 @@ def advise_page(
         traffic += f" {words}"
     if result["rejected"]:
         traffic += f" {rejected_in_words(result)}."
-    told = (result.get("caveat"), result["reason"], result["otherwise"])
+    told = (result.get("need"), result["reason"], result.get("caveat"), result["otherwise"])
     paragraphs = [text for text in told if text]
     sections = [
         Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),

@@ -58,9 +58,7 @@ def audit_page(
     facts: Mapping[str, object],
 ) -> str:
     """Return the page; ``tables`` are the first rows of each table, worst first."""
-    sections = [_overview(summary)]
-    if drawn:
-        sections.append(_diagrams(drawn))
+    sections = [_diagrams(drawn)] if drawn else []
     if summary["violations"]:
         sections.append(_violations(summary, tables["violations"]))
     sections += [
@@ -68,6 +66,7 @@ def audit_page(
         for name, title in _REST.items()
         if tables.get(name)
     ]
+    sections.append(_overview(summary))
     return render(Page(f"Causal audit of {log}", lead(summary), sections, facts))
 
 
@@ -87,12 +86,16 @@ def lateness_in_words(summary: Mapping[str, Any]) -> str:
     late, seconds = summary["lateness"], summary.get("lateness_seconds")
     if not late:
         return ""
-    middle = "1 event" if late["p50"] == 1 else f"{late['p50']:,.10g} events"
-    words = f"Lateness: {middle} (median), {late['max']:,.0f} at most"
-    if seconds:
-        times = [seconds_in_words(seconds[key]) for key in ("p50", "max")]
-        words += f"; by the clocks of the receivers {times[0]} (median), {times[1]} at most"
-    return f"{words}."
+    one = summary["violations"] == 1
+    events = {0: "no event", 1: "1 event"}.get(late["p50"], f"{late['p50']:,.10g} events")
+    between = f"with {events} in between"
+    if not one:
+        between += f" (median), {late['max']:,.0f} at most"
+    if not seconds:
+        return f"Late {between}."
+    times = [seconds_in_words(seconds[key]) for key in ("p50", "max")]
+    by = times[0] if one else f"{times[0]} (median), {times[1]} at most"
+    return f"Late by {by} (receivers' clocks), {between}."
 
 
 def _overview(summary: Mapping[str, Any]) -> Section:

@@ -62,6 +62,16 @@ class Wanted:
     start: Point
     end: Point
     is_late: bool = False
+    bend: Point | None = None
+    """The control point of an arrow that is a curve."""
+
+
+def on_curve(start: Point, bend: Point | None, end: Point, share: float) -> Point:
+    """Return the point at a share of a line, or of a quadratic curve with a control point."""
+    (x1, y1), (x2, y2) = start, end
+    x, y = bend or ((x1 + x2) / 2, (y1 + y2) / 2)
+    a, b, c = (1 - share) ** 2, 2 * share * (1 - share), share**2
+    return a * x1 + b * x + c * x2, a * y1 + b * y + c * y2
 
 
 def box_at(text: str, place: Point) -> Box:
@@ -113,15 +123,13 @@ def _place(
 
 def _candidates(label: Wanted, view: Box) -> Iterator[Point]:
     """Yield the places where a label may be, the nearest to its arrow first."""
-    (x1, y1), (x2, y2) = label.start, label.end
     half = LETTER * len(label.text) / 2
-    arc = 22.0 if y1 == y2 else 0.0  # A message to the same process is an arc above its line.
     late = sorted(_SHARES, key=lambda share: abs(share - LATE_SHARE))
     for offset in _OFFSETS:
         for share in late if label.is_late else _SHARES:
-            middle, y = x1 + share * (x2 - x1), y1 + share * (y2 - y1) + offset - arc
+            middle, y = on_curve(label.start, label.bend, label.end, share)
             for x in (middle, middle + half + ROOM, middle - half - ROOM):
-                yield min(max(x, view.left + half), view.right - half), y
+                yield min(max(x, view.left + half), view.right - half), y + offset
 
 
 def _roomy(box: Box) -> Box:

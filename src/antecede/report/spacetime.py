@@ -8,16 +8,18 @@ shows the details of what is pointed at or focused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from antecede.report.labels import (
     LABEL_MAX,
     Box,
     Point,
     Wanted,
+    on_curve,
     place_labels,
 )
 from antecede.report.labels import (
@@ -29,6 +31,11 @@ LANE, TOP = 54, 34
 STEPS = (34, 51, 76, 114)
 TICKS = 24  # height of the line of times
 NAME_MAX, LETTER = 22, 8  # letters of a process's name, and the width of one
+#: How wide a diagram is at least, and a column at most for that.
+WIDTH, STEP_MAX = 760, 130
+#: How far an arrow keeps from events that are not its ends, and how it may be bent for that.
+CLEAR = 11.0
+BENDS = (0, 26, -26, 44, -44, 70, -70, 100, -100, 140, -140)
 #: The most events that a diagram shows.
 EVENTS_MAX = 400
 
@@ -147,6 +154,8 @@ class _Layout:
     spots: Sequence[tuple[int, int]]
     labels: Mapping[int, Point]
     """The places of labels, by the numbers of their arrows."""
+    bends: Sequence[Point | None]
+    """The control points of arrows that are curves."""
     step: int
 
 
@@ -167,14 +176,63 @@ def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step:
         if node.hidden
     ]
     named = [k for k in reversed(_ranked(diagram)) if diagram.arrows[k].label]
+    view = Box(left, top - TOP, width, height)
+    bends = [_bend(spots, arrow, view) for arrow in diagram.arrows]
     wanted = [
-        Wanted(_short(a.label, LABEL_MAX), spots[a.source], spots[a.target], a.mark == "late")
-        for a in (diagram.arrows[k] for k in named)
+        Wanted(_short(a.label, LABEL_MAX), spots[a.source], spots[a.target], a.mark == "late", bend)
+        for a, bend in ((diagram.arrows[k], bends[k]) for k in named)
     ]
-    lines = [(spots[a.source], spots[a.target]) for a in diagram.arrows if a.mark != "plain"]
-    found = place_labels(wanted, covered, Box(left, top - TOP, width, height), lines)
+    lines = [
+        piece
+        for a, bend in zip(diagram.arrows, bends, strict=True)
+        if a.mark != "plain"
+        for piece in _pieces(spots[a.source], bend, spots[a.target])
+    ]
+    found = place_labels(wanted, covered, view, lines)
     labels = {k: place for k, place in zip(named, found, strict=True) if place is not None}
-    return _Layout(left, top, width, height, spots, labels, step)
+    return _Layout(left, top, width, height, spots, labels, bends, step)
+
+
+def _bend(spots: Sequence[tuple[int, int]], arrow: Arrow, view: Box) -> Point | None:
+    """Return the control point by which an arrow passes all other events; None: it is straight.
+
+    A message to the same process is an arc above its line.
+    """
+    start, end = spots[arrow.source], spots[arrow.target]
+    middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    if start[1] == end[1]:
+        return middle[0], middle[1] - 34
+    low, high = sorted((start[1], end[1]))
+    # Only events on the lines between can be in the way.
+    others = [
+        spot
+        for spot in dict.fromkeys(spots)
+        if low <= spot[1] <= high and start[0] <= spot[0] <= end[0] and spot not in {start, end}
+    ]
+    length = max(1.0, math.dist(start, end))
+    across = (start[1] - end[1]) / length, (end[0] - start[0]) / length
+    best: tuple[float, Point | None] | None = None
+    for size in BENDS if others else ():
+        bend = (middle[0] + size * across[0], middle[1] + size * across[1]) if size else None
+        points = [on_curve(start, bend, end, k / 24) for k in range(1, 24)]
+        if not all(
+            view.left <= x <= view.right and view.top <= y <= view.bottom for x, y in points
+        ):
+            continue
+        room = min(math.dist(point, spot) for point in points for spot in others)
+        if room >= CLEAR:
+            return bend
+        if best is None or room > best[0]:
+            best = room, bend
+    return best[1] if best else None
+
+
+def _pieces(start: Point, bend: Point | None, end: Point) -> list[tuple[Point, Point]]:
+    """Return the straight lines that an arrow consists of, nearly."""
+    if bend is None:
+        return [(start, end)]
+    points = [on_curve(start, bend, end, k / 8) for k in range(9)]
+    return list(pairwise(points))
 
 
 def _ranked(diagram: Diagram) -> list[int]:
@@ -189,8 +247,10 @@ def draw(diagram: Diagram) -> str:
     lanes = list(diagram.lanes) or _default_lanes(diagram)
     column = places(diagram)
     named = sum(bool(arrow.label) for arrow in diagram.arrows)
-    layout = _layout(diagram, lanes, column, STEPS[0])
-    for step in STEPS[1:]:
+    first = (WIDTH - LETTER * NAME_MAX) // (max(column, default=0) + 2)
+    first = min(STEP_MAX, max(STEPS[0], first))
+    layout = _layout(diagram, lanes, column, first)
+    for step in (step for step in STEPS if step > first):
         if len(layout.labels) < named:
             layout = _layout(diagram, lanes, column, step)
     parts = [
@@ -201,7 +261,7 @@ def draw(diagram: Diagram) -> str:
     for k in _ranked(diagram):
         arrow = diagram.arrows[k]
         ends = spots[arrow.source], spots[arrow.target]
-        parts.append(_arrow(arrow, *ends, layout.labels.get(k)))
+        parts.append(_arrow(arrow, ends, layout.bends[k], layout.labels.get(k)))
     for node, (x, y) in zip(diagram.nodes, spots, strict=True):
         if node.hidden:
             parts.append(_gap(node, x - layout.step, y))
@@ -211,6 +271,7 @@ def draw(diagram: Diagram) -> str:
     used = [mark for mark in MARKS if any(arrow.mark == mark for arrow in diagram.arrows)]
     words = {**MARKS, "plain": "messages"} if set(used) <= {"plain", "order"} else MARKS
     legend = "".join(f'<span class="st-key st-{mark}">{words[mark]}</span>' for mark in used)
+    legend += _legend_of_events(diagram)
     title, width = escape(diagram.title), layout.width
     return (
         f'<figure class="st" role="group" aria-label="{title}"><div class="st-bar">'
@@ -219,10 +280,25 @@ def draw(diagram: Diagram) -> str:
         '<button type="button" data-zoom="0" aria-label="show all">all</button>'
         f'<span class="st-legend">{legend}</span></div>'
         f'<div class="st-view"><svg viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="{title}">{"".join(parts)}</svg></div>'
+        f'style="max-width:{1.5 * width:.0f}px;min-width:{0.75 * width:.0f}px" '
+        f'role="img" aria-label="{title}">{"".join(parts)}</svg></div>'
         '<output class="st-tip" aria-live="polite">Point at an event or a message.</output>'
         "</figure>"
     )
+
+
+def _legend_of_events(diagram: Diagram) -> str:
+    """Return what the marks of events mean, of those that are used."""
+    words = {"send": "sends", "deliver": "delivers", "local": "does something else"}
+    kinds = [kind for kind in words if any(node.kind == kind for node in diagram.nodes)]
+    found = [
+        f'<span><svg width="14" height="14">{_dot(Node("", 0, kind, ""), 7, 7, tip=False)}</svg> '
+        f"{words[kind]}</span>"
+        for kind in kinds
+    ]
+    if any(node.hidden for node in diagram.nodes):
+        found.append("<span>\N{HORIZONTAL ELLIPSIS} events left out</span>")
+    return "".join(found)
 
 
 def _ticks(diagram: Diagram, layout: _Layout) -> list[str]:
@@ -257,14 +333,14 @@ def _lane(name: str, span: tuple[int, int], y: int) -> str:
     )
 
 
-def _dot(node: Node, x: int, y: int) -> str:
+def _dot(node: Node, x: int, y: int, *, tip: bool = True) -> str:
     shape = (
         f'<circle cx="{x}" cy="{y}" r="5"/>'
         if node.kind != "local"
         else f'<rect x="{x - 3.5}" y="{y - 3.5}" width="7" height="7"/>'
     )
-    tip = f'tabindex="0" data-tip="{escape(node.tip)}"'
-    return f'<g class="st-event st-{escape(node.kind)}" {tip}>{shape}</g>'
+    told = f' tabindex="0" data-tip="{escape(node.tip)}"' if tip else ""
+    return f'<g class="st-{"event" if tip else "sign"} st-{escape(node.kind)}"{told}>{shape}</g>'
 
 
 def _gap(node: Node, x: int, y: int) -> str:
@@ -275,16 +351,18 @@ def _gap(node: Node, x: int, y: int) -> str:
     )
 
 
-def _arrow(arrow: Arrow, start: tuple[int, int], end: tuple[int, int], place: Point | None) -> str:
-    (x1, y1), (x2, y2) = start, end
-    if y1 == y2:
-        # A message to the same process is drawn as an arc above its line.
-        middle = (x1 + x2) / 2
-        path = f"M{x1} {y1} Q{middle} {y1 - 34} {x2} {y2 - 5}"
-    else:
-        length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
-        tip_x, tip_y = x2 - 8 * (x2 - x1) / length, y2 - 8 * (y2 - y1) / length
-        path = f"M{x1} {y1} L{tip_x:.1f} {tip_y:.1f}"
+def _arrow(
+    arrow: Arrow,
+    ends: tuple[tuple[int, int], tuple[int, int]],
+    bend: Point | None,
+    place: Point | None,
+) -> str:
+    (x1, y1), (x2, y2) = ends
+    from_x, from_y = bend or (x1, y1)
+    length = max(1.0, math.dist((from_x, from_y), (x2, y2)))
+    tip_x, tip_y = x2 - 8 * (x2 - from_x) / length, y2 - 8 * (y2 - from_y) / length
+    way = "L" if bend is None else f"Q{from_x:.1f} {from_y:.1f} "
+    path = f"M{x1} {y1} {way}{tip_x:.1f} {tip_y:.1f}"
     text = ""
     if place is not None:
         label = escape(_short(arrow.label, LABEL_MAX))
@@ -315,11 +393,12 @@ background:#fff;font:inherit;cursor:pointer}
 .st-key::before{content:"";display:inline-block;width:1.4rem;height:0;margin-right:.35rem;
 vertical-align:middle;border-top:3px solid}
 .st-view{overflow:auto;max-height:32rem;touch-action:pan-x pan-y pinch-zoom}
-.st-view svg{display:block}
+.st-view>svg{display:block;width:100%;height:auto}
 .st-lane{stroke:#c3cad2;stroke-width:1.5}
 .st-name{font:13px system-ui,sans-serif;text-anchor:end;fill:#1b1f24}
-.st-event circle,.st-event rect{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
-.st-event.st-send circle{fill:#1b1f24}
+.st-event circle,.st-event rect,.st-sign circle,.st-sign rect
+{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
+.st-event.st-send circle,.st-sign.st-send circle{fill:#1b1f24}
 .st-event:hover circle,.st-event:focus circle,.st-event:hover rect,.st-event:focus rect
 {stroke:#D55E00;stroke-width:3}
 .st-event:focus,.st-message:focus{outline:none}
@@ -341,18 +420,17 @@ min-height:2.2rem;background:#f7f8fa;overflow-wrap:anywhere}
 _SCRIPT = """
 document.querySelectorAll('figure.st:not([data-live])').forEach(function (figure) {
   figure.dataset.live = '';
-  var svg = figure.querySelector('svg'), tip = figure.querySelector('.st-tip');
-  var width = svg.viewBox.baseVal.width, height = svg.viewBox.baseVal.height, scale = 1;
+  var view = figure.querySelector('.st-view'), svg = view.querySelector('svg');
+  var tip = figure.querySelector('.st-tip'), width = svg.viewBox.baseVal.width;
   function zoom(factor) {
-    scale = factor ? Math.min(4, Math.max(0.2, scale / factor))
-      : Math.min(1, figure.querySelector('.st-view').clientWidth / width);
-    svg.setAttribute('width', width * scale);
-    svg.setAttribute('height', height * scale);
+    var now = svg.getBoundingClientRect().width / width;
+    var scale = factor ? Math.min(4, Math.max(0.2, now / factor)) : view.clientWidth / width;
+    svg.style.minWidth = svg.style.maxWidth = svg.style.width = width * scale + 'px';
   }
   figure.querySelectorAll('button').forEach(function (button) {
     button.addEventListener('click', function () { zoom(Number(button.dataset.zoom)); });
   });
-  figure.querySelector('.st-view').addEventListener('wheel', function (event) {
+  view.addEventListener('wheel', function (event) {
     if (!event.ctrlKey) { return; }
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.15 : 0.87);

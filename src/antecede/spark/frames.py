@@ -78,6 +78,25 @@ def validity(frame: DataFrame) -> Column:
     return F.coalesce(reduce(and_, tests), F.lit(col=False))
 
 
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as a frame. Spark Connect cannot tell the columns of one without rows."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
+
+
+def plan_of(frame: DataFrame) -> str | None:
+    """Return the analysed plan of a frame as text, or None.
+
+    Why private (``DataFrame._jdf``): PySpark prints plans, but returns none. Without it, as under
+    Spark Connect, an audit shuffles Parquet files whose row groups it could read one by one.
+    """
+    try:
+        return str(frame._jdf.queryExecution().analyzed().toString()).strip()
+    except AttributeError:  # Spark Connect has no such attribute.
+        return None
+
+
 def plain_frame(frame: DataFrame) -> DataFrame:
     """Return a frame with its event columns in their plain form; itself if they are plain."""
     changed = {name: plain for name, plain in plain_columns(frame).items() if plain is not None}
@@ -186,7 +205,7 @@ def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | No
     if frame is not None:
         return frame, None
     log = read(source)
-    return spark.createDataFrame(log.events), log
+    return frame_of(spark, log.events), log
 
 
 @contextmanager

@@ -72,9 +72,17 @@ class Jvm:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Remember the JVM that PySpark launches in the meantime, in any thread."""
+        """Remember the JVM that PySpark launches in the meantime, in any thread.
+
+        Why private (``java_gateway.Popen``): PySpark tells the process of its JVM to nobody.
+        Without it, a call that is interrupted while Java starts leaves that process behind.
+        """
         gateway: Any = importlib.import_module("pyspark.java_gateway")
-        plain, gateway.Popen = gateway.Popen, self._launch
+        plain = getattr(gateway, "Popen", None)
+        if plain is None:
+            yield
+            return
+        gateway.Popen = self._launch
         try:
             yield
         finally:
@@ -110,17 +118,38 @@ class Jvm:
         _forget()
 
 
+def _gateway() -> object | None:
+    """Return PySpark's connection to its JVM, or None.
+
+    Why private (``SparkContext._gateway``): nothing else tells that the JVM runs before the session
+    is there. Without it, a machine that starts Java slowly may be told that a master is silent.
+    """
+    from pyspark import SparkContext
+
+    found: object | None = getattr(SparkContext, "_gateway", None)
+    return found
+
+
+def has_jvm() -> bool:
+    """Return whether this process has its JVM."""
+    return _gateway() is not None
+
+
 def _forget() -> None:
-    """Make PySpark forget its JVM, which it would use for the rest of this process."""
+    """Make PySpark forget its JVM, which it would use for the rest of this process.
+
+    Why private (``SparkContext._gateway`` and ``_jvm``, ``SparkSession._instantiatedSession``):
+    ``stop()`` ends the session and keeps the JVM, which here is dead. Without it, a second session
+    in this process fails to connect to the first one's JVM.
+    """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    gateway = SparkContext._gateway
+    gateway = _gateway()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    if gateway is not None:
-        with contextlib.suppress(Exception):
-            gateway.shutdown()
+    with contextlib.suppress(Exception):
+        getattr(gateway, "shutdown", lambda: None)()
 
 
 def find_java() -> Java:

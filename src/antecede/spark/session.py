@@ -1,4 +1,4 @@
-"""Start and stop Spark: embedded by default, a cluster's by ``--master``.
+"""Start and stop Spark: embedded by default, a cluster's or Spark Connect's by ``--master``.
 
 First the masters and whether they answer, then what Spark is told when it starts, then the session.
 """
@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import antecede
 from antecede.errors import MasterError, UsageError
-from antecede.spark.java import Jvm, find_java, java_home
+from antecede.spark.java import Jvm, find_java, has_jvm, java_home
 from antecede.spark.ship import archive, found_by_drivers_jvm
 
 if TYPE_CHECKING:
@@ -35,12 +36,16 @@ if TYPE_CHECKING:
 WAIT_MAX = 1_000_000
 """Seconds that a master may be waited for at most: more than a week."""
 
+CONNECT_PORT = 15002
+"""Where a Spark Connect server listens, unless the address says otherwise."""
+
 CLOSED_SECONDS = 0.5
 """How soon a server that is not a Spark master closes a connection it has accepted."""
 
 _EMBEDDED = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?$")
 _STANDALONE = re.compile(r"spark://[^/]+$")
 _OTHER = re.compile(r"(yarn$|k8s://|local-cluster\[)")
+_CONNECT = re.compile(r"sc://[^/;]+(/.*)?$")
 
 
 def is_embedded(master: str) -> bool:
@@ -53,13 +58,13 @@ def check_master(master: str, wait: float) -> None:
     if not 0 < wait <= WAIT_MAX:
         msg = f"--wait {wait:g} is not possible; give seconds, more than 0 and up to {WAIT_MAX:,}"
         raise UsageError(msg)
-    if not any(form.match(master) for form in (_EMBEDDED, _STANDALONE, _OTHER)):
+    if not any(form.match(master) for form in (_EMBEDDED, _STANDALONE, _CONNECT, _OTHER)):
         msg = (
-            f"Spark has no master {master!r}; use local[*], local[2], spark://HOST:PORT, yarn or "
-            "k8s://..."
+            f"Spark has no master {master!r}; use local[*], local[2], spark://HOST:PORT, yarn, "
+            "k8s://... or sc://HOST for Spark Connect"
         )
         raise MasterError(msg, master=master, reason="unknown")
-    if not _STANDALONE.match(master):
+    if not _STANDALONE.match(master) and not _CONNECT.match(master):
         return
     failures = []
     for host, port in _addresses(master):
@@ -88,8 +93,12 @@ def _stays_open(host: str, port: int, wait: float) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Return the hosts and ports of ``spark://a:1,b:2``, a master and its stand-ins."""
+    """Return hosts and ports of ``spark://a:1,b:2``, a master and its stand-ins, or ``sc://a``."""
     found = []
+    if _CONNECT.match(master):
+        with contextlib.suppress(ValueError):
+            url = urlsplit(master.partition(";")[0])
+            return [(url.hostname or "", url.port or CONNECT_PORT)]
     for part in master.removeprefix("spark://").split(","):
         host, _, port = part.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -107,6 +116,12 @@ def is_loopback(master: str) -> bool:
     return all(host.startswith(local) for host, _ in _addresses(master))
 
 
+#: Settings that any session can be given while it runs.
+_RUNTIME = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
 _ANY_JVM = "-XX:-UsePerfData"  # Its files would outlive a JVM that is killed.
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MEMORY_LEAST = 512 << 20
@@ -212,9 +227,7 @@ def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dic
         "spark.local.dir": str(scratch),
         "spark.python.authenticate.socketTimeout": "600s",  # 15 s are short on a busy machine.
         "spark.python.worker.reuse": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
+        **_RUNTIME,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -264,6 +277,10 @@ def session(
     """
     master = master or "local[*]"
     check_master(master, wait)
+    if _CONNECT.match(master):
+        with _remote(master, dict(config or {}), wait) as spark:
+            yield spark
+        return
     scratch, jvm = make_scratch(), Jvm()
     try:
         with _terminable(), _unlogged():
@@ -285,6 +302,25 @@ def session(
                     _within(STOP_SECONDS, spark.stop)
             finally:
                 jvm.end()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _remote(master: str, config: dict[str, str], wait: float) -> Iterator[SparkSession]:
+    """Connect to a Spark Connect server, and ship the package to its executors."""
+    scratch = make_scratch()
+    try:
+        with _terminable():
+            spark = _reached(master)
+            try:
+                for name, value in (_RUNTIME | config).items():
+                    spark.conf.set(name, value)
+                spark.addArtifacts(str(archive(scratch)), pyfile=True)
+                _first_task(spark, master, wait)
+                yield spark
+            finally:
+                _within(STOP_SECONDS, spark.stop)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -395,16 +431,32 @@ def _built(master: str, outcome: list[SparkSession | BaseException], wait: float
     raise MasterError(msg, master=master, reason=reason) from found
 
 
+def is_from_spark(error: Exception) -> bool:
+    """Return whether PySpark, or Java through py4j, raised this; a Connect client has no py4j."""
+    origin = type(error).__module__.split(".")[0]
+    return origin in ("pyspark", "py4j")
+
+
+def _reached(master: str) -> SparkSession:
+    """Return the session of a Spark Connect server, or say in one line why there is none."""
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.builder.remote(master).getOrCreate()
+    except Exception as error:
+        reason = _first_line(error)
+        msg = f"master {master} refused the session: {reason}"
+        raise MasterError(msg, master=master, reason=reason) from error
+
+
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _await_jvm(thread: threading.Thread, begun: float) -> float:
     """Wait until this process has its JVM, which then asks the master; return the seconds."""
-    from pyspark import SparkContext
-
     while thread.is_alive() and time.monotonic() - begun < JVM_SECONDS:
-        if getattr(SparkContext, "_gateway", None) is not None:
+        if has_jvm():
             break
         thread.join(0.05)
     return time.monotonic() - begun

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from antecede.runs import PARTS, STAGE, RunFolder
+from antecede.spark.frames import frame_of
 from antecede.spark.session import parallelism
 from antecede.study.aggregates import differences, overview, points
 from antecede.study.api import RUNS, Execute, study
@@ -129,7 +130,7 @@ def _run_units(
     def one(unit: list[dict[str, Any]]) -> pa.Table:
         if stopping.is_set():
             raise CancelledError
-        frame = spark.createDataFrame(pa.Table.from_pylist(unit, schema=GRID)).coalesce(1)
+        frame = frame_of(spark, pa.Table.from_pylist(unit, schema=GRID)).coalesce(1)
         table = study(frame, run=run).toArrow()
         name = digest(*(row["run_id"] for row in unit))
         aside = parts / f".{name}"
@@ -173,7 +174,7 @@ def tables(
     spark: SparkSession, runs: pa.Table, experiments: Mapping[str, Experiment] = EXPERIMENTS
 ) -> Tables:
     """Aggregate a study's runs in Spark and bring the small results back."""
-    frame = spark.createDataFrame(runs)
+    frame = frame_of(spark, runs)
     baselines = spark.createDataFrame(
         [(name, experiment.baseline) for name, experiment in experiments.items()],
         "experiment string, baseline string",
