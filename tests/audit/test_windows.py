@@ -220,4 +220,4 @@ def plant(log: list[Event], seed: int) -> tuple[list[Event], tuple[str, str]]:
 
 def test_a_call_with_something_else_is_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match="events is 42; give a"):
-        audit(42, engine="local")  # type: ignore[arg-type]  # on purpose
+        audit(42, engine="local")
