@@ -15,6 +15,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from antecede.audit.api import audit_log
+from antecede.audit.verdicts import Asked
 from antecede.errors import LogError, UsageError
 from antecede.events.fields import fields_of
 from antecede.events.sources import Log, Source, form_of, read
@@ -194,6 +195,13 @@ def test_records_that_are_no_events_are_left_out(tmp_path: Path) -> None:
         fields_of(["kind=a", "kind=b"])
     with pytest.raises(UsageError, match="--field has no effect on the format otlp"):
         read(Source(path, "otlp", fields={"kind": "x"}))
+
+
+def test_records_of_something_else_leave_no_doubt(tmp_path: Path) -> None:
+    path = tmp_path / "app.jsonl"
+    path.write_text(lines([{"message": "hello", "kind": "x"}, *map(ecs, STORY[:2])]))
+    found = audit_log(read(Source(path, fields=ECS_FIELDS)), Asked(complete_until_end=True))
+    assert found.verdict == "ordered"
 
 
 def protobuf(spans: Any) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from antecede.events.rule import NO_LAYOUT, SEEN_BEFORE, Rejected
+from antecede.events.rule import NO_KIND, NO_LAYOUT, SEEN_BEFORE, UNMATCHED, Rejected
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 
@@ -90,9 +90,10 @@ def may_be_event(row: Rejected) -> bool:
     """Return whether a row that is not valid may have been a send or a delivery.
 
     A whole JSON object that has neither a kind nor a message was not, nor a span that is repeated,
-    nor a line of a layout that is not that of events.
+    nor a line of a layout that is not that of events, nor what the patterns or fields of the user
+    do not choose.
     """
-    if row.reason in {SEEN_BEFORE, NO_LAYOUT}:
+    if row.reason in {SEEN_BEFORE, NO_LAYOUT, UNMATCHED, NO_KIND}:
         return False
     try:
         found = json.loads(row.text)

@@ -48,6 +48,10 @@ class Event:
     time: float | None = None
 
 
+#: Why a row is left out that the user's patterns or fields do not choose: it is something else.
+UNMATCHED, NO_KIND = "no pattern matches it", "nothing in it says that it is a send or a delivery"
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A row that is not a valid event: its line (if known), its text and the reason."""

@@ -22,10 +22,9 @@ from antecede.events.fields import picked
 from antecede.events.kinds import kind_of
 from antecede.events.log import Format, Log, Source, read_text, reading
 from antecede.events.patterns import compile_pattern
-from antecede.events.rule import Rejected
+from antecede.events.rule import NO_KIND, Rejected
 from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, SEND
 
-_NO_KIND = "nothing in it tells whether it is a send or a delivery"
 _NO_MESSAGE = "it has no message"
 
 
@@ -48,7 +47,7 @@ def _read(sources: Sequence[Source]) -> dict[str, Log]:
                 drafts.append(found)
         rejected += [(source, row) for row in bad]
     kind = {**first.fields}.get("kind", "kind")
-    if not (drafts or patterns) and any(row.reason == _NO_KIND for _, row in rejected):
+    if not (drafts or patterns) and any(row.reason == NO_KIND for _, row in rejected):
         msg = (
             f"no record of {first.name} says at {kind!r} whether it is a send or a delivery; give "
             "--field kind=PATH, or --send and --deliver with patterns that tell them apart"
@@ -83,7 +82,7 @@ def _draft(source: Source, line: int, record: object, patterns: Mapping[str, Any
             kind = name
             parts |= {k: v.strip() for k, v in found.groupdict().items() if v is not None}
     if kind is None:
-        return _NO_KIND
+        return NO_KIND
     if not parts.get("message"):
         return _NO_MESSAGE
     return Draft(source, line, kind, parts, quoted(record), is_record=True)

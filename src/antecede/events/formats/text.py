@@ -31,13 +31,11 @@ from antecede.events.patterns import (
     lines_outside,
     split_at,
 )
-from antecede.events.rule import Rejected
+from antecede.events.rule import UNMATCHED, Rejected
 from antecede.events.tables import DELIVER, SEND
 
 if TYPE_CHECKING:
     import re
-
-_UNMATCHED = "no pattern matches it"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Patterns:
             found.append(Draft(source, line, kind, groups, quoted))
             spans.append((start, end))
         outside = lines_outside(part.text, _whole_lines(part.text, spans), part.line)
-        rejected += [replace(row, reason=_UNMATCHED) for row in outside]
+        rejected += [replace(row, reason=UNMATCHED) for row in outside]
         return found
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str | None, dict[str, str]]]:
