@@ -155,7 +155,7 @@ def _plain(column: Column, kind: DataType, holds: str) -> Column | None:
         found = column.try_cast("timestamp").cast("double")
         found = F.coalesce(column.try_cast("double"), found) if _is_text(kind) else found
     elif holds == NAMES and _is_text(kind):
-        names = F.transform(F.split(_string(column, kind), DESTS_SEPARATOR), lambda name: F.trim(name))
+        names = F.split(F.trim(_string(column, kind)), rf"\s*{DESTS_SEPARATOR}\s*")
         names = F.filter(names, lambda name: name != "")
         found = F.when(F.size(names) > 0, names)
     elif isinstance(kind, T.ArrayType):
