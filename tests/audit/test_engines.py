@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_the_local_engine_gives_the_same_answers() -> None:
     """``python -m tests.audit.campaign --histories 20000`` compares more."""
     seen = set()
-    for seed in range(0, 1000, 4):
+    for seed in (*range(0, 1000, 4), 1122):  # 1122: a relay that a complete log does not deliver
         verdict, wrong = differences(seed)
         assert not wrong, f"seed={seed}: {wrong}"
         seen.add(verdict)

@@ -258,7 +258,7 @@ def hidden(
     arrangement: Arrangement, answer: Answer, absent: list[tuple[int, int]], *, until_end: bool
 ) -> Hidden | None:
     """Return what the events that the log lacks can hide, if anything."""
-    if until_end and not _is_strange(answer):
+    if until_end and not _is_strange(answer) and not answer.settled.undelivered:
         return _unaddressed(answer)
     if sum(window.events for window in answer.windows) > EVENTS_MAX:
         return Hidden(None)
