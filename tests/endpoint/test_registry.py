@@ -9,6 +9,7 @@ from importlib import resources
 import pytest
 
 import antecede
+from antecede.check import PROPERTIES
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_every_entry_is_complete() -> None:
             assert text
         assert set(info.casts) <= {"unicast", "multicast", "broadcast", "groups"}
         assert info.casts
-        assert info.promises <= {"safety", "liveness", "quiescence", "no_overblocking", "necessity"}
+        assert info.promises <= PROPERTIES.keys()
         for option in info.options.values():
             assert option.doc
 
