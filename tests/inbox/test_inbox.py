@@ -512,7 +512,7 @@ def test_a_relay_inside_a_handler_publishes_nothing_or_all(make: Make) -> None:
             transaction.send("out", id="first")
     for message in inbox.offer("2", topic="a"):
         with message as transaction:
-            transaction.execute("CREATE TABLE mine(x INTEGER)")
+            transaction.execute("CREATE TABLE IF NOT EXISTS relayed(x INTEGER)")
             try:
                 inbox.relay(lambda out: went.append(out.id))
             except UsageError as error:
