@@ -31,7 +31,7 @@ PROTOCOLS = sorted(
     name
     for name, info in antecede.PROTOCOLS.items()
     if {"safety", "liveness"} <= info.promises
-    and name not in ("server", "two_hop", "central", "hierarchy", "zones")
+    and name not in ("server", "two_hop", "central", "flooding", "hierarchy", "tree", "zones")
 )
 """All that keep any traffic in order, and whose messages do not pass through other members, which
 may be removed meanwhile."""

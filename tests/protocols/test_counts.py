@@ -15,7 +15,7 @@ from tests.protocols.rig import forged
 
 HUGE = (COUNT_MAX - 1, COUNT_MAX, COUNT_MAX + 1, 1 << 62, (1 << 63) - 1, 1 << 70)
 #: These carry nothing about the sends of the receiver that could be too much.
-SAY_NOTHING_OF_MINE = {"phases", "server", "two_hop"}
+SAY_NOTHING_OF_MINE = {"phases", "probabilistic", "server", "two_hop"}
 
 
 def talk(net: Net) -> None:
@@ -52,7 +52,7 @@ def hostile(net: Net) -> Packet:
     talk(net)
     net.run(lambda p: p.source == "m")
     net.send("m", "c")
-    if net.endpoints["m"].info.name in ("central", "hierarchy", "serial"):  # a is first
+    if net.endpoints["m"].info.name in ("central", "hierarchy", "serial", "tree"):  # a is first
         net.run(lambda p: p.dest == "c")
     return [p for p in net.flying if p.dest == "c"][-1]
 

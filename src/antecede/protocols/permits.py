@@ -42,15 +42,15 @@ on arrival and an own queue per source, order would be lost.
 
 References
 ----------
+.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
+   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
+   https://doi.org/10.1007/3-540-60042-6_14
 .. [Alm26] P. S. Almeida. "Space-optimal, computation-optimal, topology-agnostic,
    throughput-scalable causal delivery through hybrid buffering". arXiv:2601.11487, 2026.
    https://arxiv.org/abs/2601.11487
 .. [TLK26] Y. Tong, N. Liittschwager and L. Kuper. "Can you keep a secret? A new protocol for
    sender-side enforcement of causal message delivery". arXiv:2603.14690, 2026.
    https://arxiv.org/abs/2603.14690
-.. [MF95] F. Mattern and S. Fünfrocken. "A non-blocking lightweight implementation of causal order
-   message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
-   https://doi.org/10.1007/3-540-60042-6_14
 """
 
 from __future__ import annotations
