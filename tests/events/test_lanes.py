@@ -135,11 +135,11 @@ def test_lanes_have_exactly_the_order_of_the_rule() -> None:
 def compare_with_the_rule(seed: int) -> None:
     rng = random.Random(seed)
     spans = range(rng.randrange(2, 9))
-    times, above = {}, {}
+    times: dict[int, tuple[int, int]] = {}
+    above: dict[int, int | None] = {}
     for n in spans:
-        above[n] = rng.choice([None, *range(n)]) if n else None
-        low = 0 if above[n] is None else times[above[n]][0]
-        start = low + rng.randrange(8)
+        parent = above[n] = rng.choice([None, *range(n)])
+        start = rng.randrange(8) + (0 if parent is None else times[parent][0])
         times[n] = start, start + rng.choice([1, 2, 4, 8])
     moments = [m for m in product(spans, (False, True)) if rng.random() < 0.7]
     lanes = Lanes(times, above, moments, ())
