@@ -67,7 +67,8 @@ def side_by_side(tables: Sequence[pa.Table]) -> pa.Table:
     rows = []
     for number, table in enumerate(tables):
         for row in table.to_pylist():
-            own = {name: f"{number}:{row[name]}" for name in ("process", "message") if row[name]}
+            named = [name for name in ("process", "message") if row[name]]
+            own: dict[str, Any] = {name: f"{number}:{row[name]}" for name in named}
             if row["dests"] is not None:
                 own["dests"] = [f"{number}:{dest}" for dest in row["dests"]]
             if row.get("clock") is not None:
