@@ -101,17 +101,27 @@ class TableRows:
         process, seq = np.asarray(names.indices), self._table.column("seq").to_numpy()
         found = seqs_near(process, seq, {number[name]: seqs for name, seqs in points.items()})
         near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
-        wanted = np.zeros(len(seq), np.bool_)
-        for (name, _), (_, seqs) in near.items():
-            wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
-        return _lines(_events(self._table.filter(pa.array(wanted))), near)
+        rows = []
+        for name in points:
+            mine = np.flatnonzero(process == number[name])
+            own = seq[mine]
+            for s in points[name]:
+                seqs = near[name, s][1]
+                rows.append(mine[(seqs[0] <= own) & (own <= seqs[-1])])
+        wanted = np.unique(np.concatenate(rows))
+        return _lines(_events(self._table.take(pa.array(wanted))), near)
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
-        wanted = pc.equal(self._table.column("kind"), DELIVER)
-        for name, some in zip(("process", "seq"), zip(*places, strict=True), strict=True):
-            wanted = pc.and_(wanted, pc.is_in(self._table.column(name), pa.array(set(some))))
-        return _events(self._table.filter(wanted))
+        """Return the deliveries with these processes and seqs."""
+        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
+        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
+        wanted = {(number[name], seq) for name, seq in places}
+        seq = self._table.column("seq").to_numpy()
+        kinds = pc.equal(self._table.column("kind"), DELIVER).to_numpy()
+        near = np.flatnonzero(np.isin(seq, [s for _, s in wanted]) & kinds)
+        found = zip(np.asarray(names.indices)[near].tolist(), seq[near].tolist(), strict=True)
+        rows = [row for row, place in zip(near.tolist(), found, strict=True) if place in wanted]
+        return _events(self._table.take(pa.array(rows, pa.int64())))
 
 
 class FrameRows:

@@ -30,6 +30,8 @@ NOTHING = np.int32(-(2**31))
 NEVER = np.int32(2**31 - 1)
 #: How many events of one process are taken at a turn, so that none runs far ahead.
 TURN = 256
+#: How many deliveries of each process are remembered, and how many numbers for all of them.
+RECENT_MAX, REMEMBERED_MAX = 128, 1 << 24
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Run:
     kept: Vectors  # number in ``keep`` -> vector of that send
     rises: Ints  # (delivery i, symbol): it first brought that symbol to its process
     first: Ints  # query -> the first delivery that answers it, or -1
+    overtakers: Ints  # (late delivery, the first that delivered an effect or -1 if forgotten)
+    bounds: Vectors  # row of these -> what had been delivered just after the latter
 
 
 @inline
@@ -84,6 +88,21 @@ def _merge(into: Vectors, vector: Vectors, n: int) -> None:
         into[s] = max(into[s], vector[s])
     for word in range(n, vector.size):
         into[word] |= vector[word]
+
+
+@inline
+def _first_effect(recent: Vectors, count: int, sender: int, rank: int) -> int:
+    """Return the place of the first delivery that brought an event; -1 if it is forgotten."""
+    low, high = max(0, count - recent.shape[0]), count - 1
+    if low > high or (low > 0 and recent[low % recent.shape[0], sender] >= rank):
+        return -1
+    while low < high:
+        middle = (low + high) // 2
+        if recent[middle % recent.shape[0], sender] >= rank:
+            high = middle
+        else:
+            low = middle + 1
+    return low % recent.shape[0]
 
 
 @inline
@@ -236,6 +255,10 @@ def _sweep(
     rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
+    size = min(RECENT_MAX, REMEMBERED_MAX // (n * n)) if asked.shape[0] == 0 else 0
+    recent, recent_event = np.empty((n, size, n), np.int32), np.empty((n, size), np.int64)
+    counts, lates = np.zeros(n, np.int64), 0
+    overtakers, bounds = np.empty((1024, 2), np.int64), np.empty((1024, n), np.int32)
     moved = True
     while moved:
         moved = False
@@ -261,7 +284,16 @@ def _sweep(
                         if slot[send] < 0:
                             break
                         vector, sender = pool[slot[send]], who[send]
-                        late[i] = delivered[p, sender] >= send - start[sender] + 1
+                        rank = send - start[sender] + 1
+                        if delivered[p, sender] >= rank:
+                            late[i] = True
+                            overtakers, bounds = _grown(overtakers, lates), _grown(bounds, lates)
+                            k = _first_effect(recent[p], counts[p], sender, rank) if size else -1
+                            overtakers[lates, 0] = i
+                            overtakers[lates, 1] = recent_event[p, k] if k >= 0 else -1
+                            if k >= 0:
+                                bounds[lates] = recent[p, k]
+                            lates += 1
                         if asked.shape[0] and _reaches(vector[:n], limit[p]):
                             _answer(vector, limit[p], at[p], asked, p, i, first)
                         left[send] -= 1
@@ -276,6 +308,10 @@ def _sweep(
                         rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
                     _merge(delivered[p], vector, n)
                     _merge(state[p], vector, n)
+                    if size:
+                        recent[p, counts[p] % size] = delivered[p, :n]
+                        recent_event[p, counts[p] % size] = i
+                        counts[p] += 1
                     if send < 0:
                         _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
                 if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
@@ -287,7 +323,9 @@ def _sweep(
             place[p] = i
             moved |= i > begun
     stalled = bool(np.any(place < start[1:]))
-    return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
+    order = np.argsort(overtakers[:lates, 0])
+    ends = overtakers[order], bounds[order]
+    return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first, *ends
 
 
 def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
