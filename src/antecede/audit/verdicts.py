@@ -170,11 +170,11 @@ def is_complete(counts: Mapping[str, Any]) -> bool:
 
 
 def rests_on(counts: Mapping[str, Any]) -> str:
-    """Say what a verdict on an incomplete log rests on."""
+    """Say what a verdict on an incomplete log is based on."""
     sends, deliveries = counts["paired_sends"], counts["paired_deliveries"]
     clocks = " The log's clocks supply order besides." if counts["clocks"] else ""
     return (
-        f"This rests on {sends:,} of {_count(counts['messages'], 'send')} with deliveries, and on "
+        f"This is based on {sends:,} of {_count(counts['messages'], 'send')} with deliveries, and on "
         f"{deliveries:,} of {_count(counts['deliveries'], 'delivery', 'deliveries')} with sends."
         f"{clocks}"
     )
