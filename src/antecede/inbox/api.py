@@ -417,9 +417,13 @@ class Relay:
                 self._desk.metrics.published += len(gone)
                 self._count += len(gone)
         finally:
-            batch, self._batch = self._batch, None
-            if batch is not None:
-                batch.__exit__(None, None, None)
+            self.close()
+
+    def close(self) -> None:
+        """Let other relays work; what was published and not noted is published again."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.__exit__(None, None, None)
 
     def result(self) -> int:
         """Return how many went out; raise the first error."""
