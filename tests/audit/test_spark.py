@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,9 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from antecede.audit.api import Audit, audit, audit_table
 from antecede.audit.arrangements import plain_files
+from antecede.cli.audit import audit as command
 from antecede.errors import UsageError
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.hashing import hash_names
@@ -312,3 +317,16 @@ def test_a_seq_that_fits_no_long_is_not_an_event(spark: SparkSession) -> None:
     whole = audit(wide.toArrow(), engine="plain", complete_until_end=False)
     assert found.summary["rejected"] == whole.summary["rejected"] > 0
     assert (found.verdict, found.records) == (whole.verdict, whole.records)
+
+
+def test_the_command_says_that_a_small_log_needs_no_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecede.spark.session.session", lambda **_: nullcontext(spark))
+    path = tmp_path / "log.parquet"
+    pq.write_table(table_of(history(SHAPES[0], 3)), path)
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, [str(path), "--windows", "2", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1, done.output
+    assert re.fullmatch(r"antecede: \d+ events are few; --local is faster \(.*\)\n", done.stderr)
