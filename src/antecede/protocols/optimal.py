@@ -140,6 +140,7 @@ class Optimal(Rules):
         """Whether the first of these is our own last message, which carried all of ``_log``."""
         self._run: Tops = []
         """The tops of that message, if it ends a run; no packet shares them, so they may change."""
+        self._step = 1 << self.shift
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -172,15 +173,16 @@ class Optimal(Rules):
         all that O_M has besides L's control is that L was sent: in ``tops``.
         """
         heard = self._heard
-        if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
+        if len(heard) != 1 or not self._is_known:
             return False  # something was delivered in between, or nothing was sent before
-        key, dests, (tops, log) = heard[0]
-        if dests & dests - 1 or not dests:
-            return False  # L went to several
-        if tops is not self._run:
-            tops = self._run = tops.copy()
-        tops[self.me] = key
-        heard[0] = key + (1 << self.shift), dests, (tops, log)  # SND(4): M in place of L
+        key, dests, control = heard[0]
+        if control[0] is not self._run:
+            if dests & dests - 1 or not dests or type(self) is not Optimal:
+                return False  # L went to several
+            self._run = control[0].copy()
+            control = self._run, control[1]
+        self._run[self.me] = key
+        heard[0] = key + self._step, dests, control  # SND(4): M in place of L
         return True
 
     def check(self, packet: Packet) -> str:
