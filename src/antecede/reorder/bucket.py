@@ -355,10 +355,13 @@ class Bucket:
         store.put_head(self.head())
         self._is_saved = True
 
+    def held_bytes(self) -> int:
+        """Return how many bytes the rows have that wait here."""
+        return sum(chunk.table.nbytes for chunk in self.chunks.values())
+
     def _check_room(self) -> None:
         """Refuse to hold more than was allowed; nothing is saved then."""
-        size = sum(chunk.table.nbytes for chunk in self.chunks.values())
-        most = self.policy.held_bytes_max
+        size, most = self.held_bytes(), self.policy.held_bytes_max
         if size > most:
             msg = (
                 f"a bucket would hold {len(self.machine.held):,} rows of {size:,} bytes that wait "
