@@ -291,6 +291,24 @@ def test_a_destination_of_one_batch_leaves_nothing_behind(monkeypatch: pytest.Mo
     assert row["position"] == 101, "a destination that lived longer than the horizon is kept"
 
 
+def test_a_forgotten_destination_that_returns_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within the horizon it counts on. Later nothing is left of it, so ids tell its rows apart."""
+    monkeypatch.setattr(buckets, "LOG_ENTRIES", 1)
+    driver = Driver(policy(horizon=5 * SECOND), random.Random(2))
+    driver.give(Sent("1", "d", "a", 1, ()), Sent("2", "d", "a", 2, ("1",)), at=1)
+    (row,) = driver.give(Sent("3", "d", "a", 3, ("2",)), at=5)
+    assert row["position"] == 3
+    for step in range(3):
+        driver.give(Sent(f"{step}", "other", "a", step, ()), at=20 + step)
+    assert len(driver.bucket.machine.positions) == 1, "nothing is left behind"
+    rows = driver.give(Sent("5", "d", "a", 5, ("4",)), Sent("4", "d", "a", 4, ()), at=30)
+    assert [(row["id"], row["position"]) for row in rows] == [("4", 1), ("5", 2)]
+    places = [(row["dest"], row["position"], row["id"]) for row in driver.out]
+    assert len(places) == len(set(places))
+
+
 def test_a_destination_with_held_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "LOG_ENTRIES", 1)
     driver = Driver(policy(horizon=2 * SECOND))
