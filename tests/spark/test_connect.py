@@ -52,7 +52,7 @@ def linked(whole: Path, folder: Path, without: set[str]) -> None:
 
 
 def run(words: list[object], folder: Path, first: Path | None) -> str:
-    """Run Python in a process of its own, which looks for modules in ``first``; return its words."""
+    """Run Python in a process of its own, which looks for modules in ``first``; return its text."""
     paths = [first, ROOT / "src", ROOT]
     dropped = ("JAVA_HOME", "SPARK_HOME", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}

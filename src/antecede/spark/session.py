@@ -140,7 +140,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-#: Loggers that would repeat what the driver raises: a failed task's or query's error, a lost master.
+#: Loggers that would repeat what the driver raises: why a task or a query failed, a lost master.
 _SILENT = (
     "scheduler",
     "executor",
