@@ -439,7 +439,7 @@ class Differential(Optimal):
         return self.too_new(logs.newest(self.view, packet.own[2])[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
-        """RCV(1), after the packet before on the channel; until that is here, the changes tell part."""
+        """RCV(1), after the packet before on the channel; until then the changes tell part."""
         bit, low, shift = 1 << self.me, self.view.low, self.shift
         place = low + 1 + packet.source_no
         before = packet.n - 1 << shift + 1 | place
