@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -14,7 +13,7 @@ from antecede.reorder import bucket as buckets
 from antecede.reorder.bucket import Bucket, Policy
 from antecede.reorder.machine import DROPPED, TOO_LATE, Came, Runs
 from antecede.reorder.packets import number_of
-from antecede.reorder.store import DictStore
+from antecede.reorder.store import DictStore, read_head
 from tests.support.streams import Oracle, Sent, audited, check_order, stream, table_of
 
 SECOND = 1_000_000
@@ -65,7 +64,7 @@ class Driver:
 
     def _take_turns(self) -> None:
         """Go on with the copy that another worker has, which lacks some batches."""
-        head = json.loads(self.store.head() or "{}")
+        head = read_head(self.store)
         self.bucket, self.spare = self.spare, self.bucket
         is_of_this_state = self.bucket.trail and self.bucket.trail[-1] in head["trail"]
         if is_of_this_state and self.bucket.catch_up(self.store, head):
@@ -200,7 +199,7 @@ def test_a_copy_of_a_batch_that_failed_is_not_used() -> None:
     failed.offer(table_of([Sent("b", "d", "s", 2, ())]), 5 * SECOND)
     failed.save(DictStore())
     driver.give(Sent("c", "d", "s", 3, ()))
-    head = json.loads(driver.store.head() or "{}")
+    head = read_head(driver.store)
     assert failed.trail[-1] not in head["trail"]
 
 

@@ -6,7 +6,6 @@ packed into one Arrow stream per bucket before the shuffle, and unpacked after i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,10 @@ from antecede.reorder.store import (
     Part,
     Parts,
     pack_table,
+    read_head,
     sorted_parts,
     unpack_table,
+    write_head,
 )
 from antecede.spark.tasks import spare_what_is_loaded
 
@@ -119,15 +120,6 @@ class SparkStore:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._map = handle.getMapState(STATE, _KEY, _VALUE)
 
-    def head(self) -> str | None:
-        """Return the head, or None if nothing was stored yet."""
-        found = self.get("head", 0)
-        return None if found is None else found.decode()
-
-    def put_head(self, head: str) -> None:
-        """Replace the head."""
-        self.put("head", 0, head.encode())
-
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
         found = self._map.getValue((part, number))
@@ -197,16 +189,15 @@ class Reorder(StatefulProcessor):
 
     def _check_query(self) -> None:
         """Refuse a checkpoint of another query or another version; mark a new one."""
-        text = self.store.head()
-        if text is None:
-            self.store.put_head(Bucket(self.policy).head())
+        head = read_head(self.store)
+        if head:
+            check_head(head, self.policy)
         else:
-            check_head(json.loads(text), self.policy)
+            write_head(self.store, Bucket(self.policy).head())
 
     def _load(self) -> Bucket:
         """Return the bucket from this worker's cache and what it lacks, or all from the store."""
-        text = self.store.head()
-        head = {} if text is None else json.loads(text)
+        head = read_head(self.store)
         for token in reversed(head.get("trail", [])):
             cached = _buckets_kept.pop(token, None)
             if cached is not None and cached.policy == self.policy:
