@@ -12,9 +12,8 @@ from heapq import heappop
 from typing import Final, final
 
 from antecede.endpoint.arguments import as_destinations
-from antecede.endpoint.channels import Channels
 from antecede.endpoint.fields import SAVED_MAX, Fields
-from antecede.endpoint.hold import Hold
+from antecede.endpoint.hold import Channels, Hold
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     FREE,
@@ -346,7 +345,7 @@ class Endpoint:
         }
 
     def load(self, state: Fields, *, resumed: bool) -> None:
-        """Take over a state of this process; ValueError says what no endpoint can have."""
+        """Take over a state of this process; ValueError says what is impossible."""
         n, channels, hold = self.view.n, self._channels, self._hold
         self._seq = self._rules.made = state.number("seq")
         self._events = state.number("events", self._seq)

@@ -29,15 +29,17 @@ from antecede.reorder.columns import (
 )
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
-from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
+from antecede.reorder.machine import Changes, Machine, Message, Out, Ready, Runs
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.store import (
     STATE_VERSION,
     Store,
     pack_numbers,
     pack_table,
+    read_head,
     unpack_numbers,
     unpack_table,
+    write_head,
 )
 from antecede.spark.tasks import no_collection
 
@@ -109,7 +111,7 @@ LOG_ENTRIES = 32
 LIVE_SHARE = 0.25
 #: Chunks up to this size are merged with later ones, so that there are few.
 CHUNK_BYTES = 16 << 20
-#: How many bytes of rows a bucket may hold, unless told.
+#: How many bytes of rows a bucket may hold by default.
 HELD_BYTES_MAX = 256 << 20
 #: How many batches a copy of the state may be behind and still be brought up to date.
 TRAIL = 8
@@ -185,9 +187,8 @@ class Bucket:
             outs += machine.offer_packets(rows, packets, number, now)
         else:
             with no_collection():
-                ready, rest = machine.deliver_ready(rows, number, now)
-                fresh = machine.changes.fresh
-                outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
+                ready, more = machine.offer(rows, number, now)
+                outs += more
         result = self._rows(outs, table, ready)
         self._keep_held(table)
         return result
@@ -353,13 +354,16 @@ class Bucket:
             left = [ref for ref in changes.left if ref[0] in self.chunks]
             store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
         self.trail = [*self.trail[1 - TRAIL :], uuid.uuid4().hex]
-        store.put_head(self.head())
+        write_head(store, self.head())
         self._is_saved = True
+
+    def held_bytes(self) -> int:
+        """Return how many bytes the rows have that wait here."""
+        return sum(chunk.table.nbytes for chunk in self.chunks.values())
 
     def _check_room(self) -> None:
         """Refuse to hold more than was allowed; nothing is saved then."""
-        size = sum(chunk.table.nbytes for chunk in self.chunks.values())
-        most = self.policy.held_bytes_max
+        size, most = self.held_bytes(), self.policy.held_bytes_max
         if size > most:
             msg = (
                 f"a bucket would hold {len(self.machine.held):,} rows of {size:,} bytes that wait "
@@ -368,10 +372,10 @@ class Bucket:
             )
             raise UsageError(msg)
 
-    def head(self) -> str:
+    def head(self) -> dict[str, Any]:
         """Return what tells how to read the rest of the state, and whether a copy is current."""
         policy, machine = self.policy, self.machine
-        head = {
+        return {
             "version": policy.version,
             "fixed": json.loads(policy.fixed),
             "columns": json.loads(policy.columns),
@@ -383,7 +387,6 @@ class Bucket:
             "held": len(machine.held),
             "oldest": machine.oldest(),
         }
-        return json.dumps(head)
 
     def _write_base(self, store: Store, now: int) -> None:
         machine, number = self.machine, self.generation
@@ -407,10 +410,9 @@ class Bucket:
     def load(cls, policy: Policy, store: Store) -> Bucket:
         """Return the bucket that was saved; refuse a state that was written otherwise."""
         bucket = cls(policy)
-        text = store.head()
-        if text is None:
+        head = read_head(store)
+        if not head:
             return bucket
-        head = json.loads(text)
         check_head(head, policy)
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]
@@ -500,7 +502,7 @@ class Bucket:
         for number, chunk in chunks.items():
             rows = np.array(sorted(set(range(len(chunk.table))) - chunk.dead), np.int64)
             times = chunk.table.column(TIME).to_pylist()
-            for row, dest, key, _, _, causes in _arrivals(_ordered_rows(chunk.table, rows)):
+            for row, dest, key, _, _, causes in _ordered_rows(chunk.table, rows).arrivals():
                 yield Message(number, row, dest, key, causes, times[row], set())
 
 
@@ -536,10 +538,3 @@ def _ordered_rows(table: pa.Table, rows: Ints) -> Rows:
     values = np.asarray(lists.values).astype(np.int64)
     everything = Rows(np.arange(len(table)), dest, key, channel, seq, offsets, values)
     return everything.part(rows[by_content(seq[rows], key[rows], channel[rows])])
-
-
-def _arrivals(rows: Rows) -> Iterator[Arrival]:
-    offsets, values = rows.offsets.tolist(), rows.causes.tolist()
-    columns = (column.tolist() for column in rows[:5])
-    for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
-        yield Arrival(row, dest, key, channel, seq, values[offsets[at] : offsets[at + 1]])

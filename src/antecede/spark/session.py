@@ -140,8 +140,18 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-#: Loggers that would repeat what the driver raises: a failed task's error, or a lost master.
-_SILENT = ("scheduler", "executor", "api.python", "util.Utils", "network", "deploy", "rpc")
+#: Loggers that would repeat what the driver raises: why a task or a query failed, a lost master.
+_SILENT = (
+    "scheduler",
+    "executor",
+    "api.python",
+    "util.Utils",
+    "network",
+    "deploy",
+    "rpc",
+    "sql.execution.streaming",
+    "sql.execution.datasources.FileFormatWriter",
+)
 
 
 def check_memory(memory: str) -> None:
@@ -242,13 +252,13 @@ def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dic
 
 
 WAIT_SECONDS = 180.0
-"""How long a master may take to answer, and its cluster to run a first task, unless told."""
+"""How long a master may take to answer, and its cluster to run a first task, by default."""
 
 JVM_SECONDS = 600.0
 """How long this machine may take to start a JVM."""
 
 STOP_SECONDS = 5.0
-"""How long Spark may take to stop in good order; then its JVM is killed."""
+"""How long Spark may take to shut down cleanly; then its JVM is killed."""
 
 
 class Terminated(KeyboardInterrupt):
