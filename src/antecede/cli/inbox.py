@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from antecede.cli import printable
 from antecede.cli.options import named
-from antecede.cli.printed import printable
 from antecede.cli.shown import fitted_table, say
 from antecede.errors import UsageError
 

@@ -170,8 +170,8 @@ def _tell(
 ) -> None:
     """Leave commands for the query of a checkpoint; it obeys in its next batch."""
     asked = [*(("release", key) for key in release), *(("drop", key) for key in drop)]
-    from antecede.reorder.commands import leave_commands
     from antecede.reorder.source_and_sink import require_checkpoint
+    from antecede.reorder.waiting import leave_commands
 
     if checkpoint is None or not asked:
         msg = "--release, --drop and --dest go together with --waiting CHECKPOINT"
@@ -287,9 +287,9 @@ class _Job(NamedTuple):
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
-    from antecede.reorder.commands import read_commands
     from antecede.reorder.files import read_files, run_files
     from antecede.reorder.nats_source import read_stream, stream_writer
+    from antecede.reorder.waiting import read_commands
 
     begun = time.monotonic()
     if is_url(job.source):

@@ -153,7 +153,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
 
     from antecede.cli.shown import fitted_table, say
     from antecede.report.numbers import figure
-    from antecede.study.comparison import COMPARED, comparison_title
+    from antecede.study.results import COMPARED, comparison_title
 
     console, result = Console(markup=False, emoji=False), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):

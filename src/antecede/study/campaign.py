@@ -22,10 +22,9 @@ from antecede.report.page import Figure, Page, chart_library, figures_of, render
 from antecede.runs import ASKED, RunFolder, provenance, version
 from antecede.sim.engine import beside
 from antecede.spark.session import WAIT_SECONDS, is_embedded, session
-from antecede.study.comparison import comparison
 from antecede.study.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.study.request import Request
-from antecede.study.results import Tables
+from antecede.study.results import Tables, comparison
 
 FEW = 6
 """So few figures are drawn here before a second process has started."""
