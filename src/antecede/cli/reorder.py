@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Wait, named
+from antecede.cli.options import AsJson, Master, Wait, path_of
 from antecede.errors import UsageError
 from antecede.reorder.source_and_sink import is_url, require_server, shown
 
@@ -39,7 +39,7 @@ Out = Annotated[
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="Folder of the query's state. Default: OUT/checkpoint.",
     ),
@@ -48,7 +48,7 @@ Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
 Waiting = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="Show what the query of this checkpoint holds, and for what.",
     ),
@@ -234,7 +234,7 @@ def _require_places(
         )
         raise UsageError(msg)
     for place in (source, out):
-        named(place)
+        path_of(place)
     if is_url(source):
         require_stream(source)
     else:
