@@ -77,7 +77,8 @@ _OLD_STATE = re.compile(
 #: What Spark says if a file of the checkpoint is cut off or missing, or does not suit the query.
 _BAD_CHECKPOINT = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATEFUL_OPERATOR|STATE_STORE_\w*SCHEMA|Unexpected end-of-input|"
-    r"Unexpected character|Unrecognized token|Input length = |Incomplete log file|ChecksumException|Checksum error"
+    r"Unexpected character|Unrecognized token|Input length = |Incomplete log file|"
+    r"ChecksumException|Checksum error"
 )
 
 #: A line that says why, of Python or Java; that a call into Java failed says nothing.
