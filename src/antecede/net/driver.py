@@ -391,10 +391,9 @@ class Driver:
             if room is not None:
                 return room
             try:
-                machine.send(dests, payload, after)
+                sent = machine.send(dests, payload, after)
             except QueueFullError:
                 return self.next_input()
-            sent = machine.last_id
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(dests, payload, after))
@@ -455,12 +454,12 @@ class Driver:
         return tuple(made)
 
     def _apply(self, given: Send) -> MessageId:
-        self.machine.send(*given)
+        sent = self.machine.send(*given)
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(*given))
         self.saving.schedule()
-        return self.machine.last_id
+        return sent
 
     def _check_send(self, dests: tuple[str, ...] | str, payload: bytes) -> None:
         """Refuse a payload that is too long, and a destination that knows our store to be old."""
