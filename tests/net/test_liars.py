@@ -186,7 +186,7 @@ def test_a_liar_can_pass_on_messages_in_the_name_of_one_that_is_being_removed() 
 @pytest.mark.parametrize(
     ("protocol", "options"), [("semantic_optimal", {}), ("optimal", {"lookahead": True})]
 )
-def test_an_invented_past_rides_along(protocol: str, options: dict[str, object]) -> None:
+def test_an_invented_past_rides_along(protocol: str, options: dict[str, Any]) -> None:
     """There one message does not stand for earlier ones, so no log is too long to be true."""
     names, count = ("a", "b", "c", "d"), 2_000
     end = antecede.endpoint(protocol, process="c", members=names, **options)
