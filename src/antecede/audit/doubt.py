@@ -114,8 +114,13 @@ class _Doubt:
         return Place(0, None)
 
     def _unsent_late(self) -> Place | None:
-        """Find a delivery without a send that follows another one: it may have been sent before."""
+        """Find a delivery without a send that follows another one, which may be an effect.
+
+        If logs are complete until their end, it was sent after the last event of its sender. Then
+        only what follows deliveries without sends may be an effect.
+        """
         order = self.order
+        may = self._after_unsent() if self.until_end else None
         first: dict[int, str | None] = {}
         for i, event in enumerate(order.events):
             if event.kind != DELIVER:
@@ -123,8 +128,20 @@ class _Doubt:
             p = order.who[i]
             if i in self.unsent and p in first and first[p] != event.message:
                 return Place(p, i)
-            first.setdefault(p, event.message)
+            send = order.link[i]
+            if may is None or send < 0 or send in may:
+                first.setdefault(p, event.message)
         return None
+
+    def _after_unsent(self) -> set[int]:
+        """Return the events that are, or follow, deliveries without sends."""
+        order, found = self.order, set[int]()
+        for i in order.run.sequence:
+            before = (i - 1,) if order.place[i] > 1 else ()
+            sources = (order.link[i], *order.edges.get(i, ()), *before)
+            if i in self.strays or any(source in found for source in sources):
+                found.add(i)
+        return found
 
     def _earliest(self, found: _Pass, send: int, p: int) -> int:
         """Return after how many events of a process it can have delivered a message, at least.

@@ -89,10 +89,11 @@ def find_hidden(
     strays = m.link < ALONE
     strays &= ~np.isin(m.key, _alone(settled, None))
     m.link[m.link < ALONE] = ALONE
-    late = _first_late(m, strays & ~np.isin(m.key, _alone(settled, DELIVERY_AMBIGUOUS)))
+    unsent = strays & ~np.isin(m.key, _alone(settled, DELIVERY_AMBIGUOUS))
+    strays[m.patched[sorted(settled.unknown)]] = True
+    late = _first_late(m, unsent, strays if until_end else None)
     if late >= 0:
         return Hidden(_place(m, late))
-    strays[m.patched[sorted(settled.unknown)]] = True
     absent = _absent(m, settled, undelivered)
     if absent[0].size > PAIRS_MAX:
         return Hidden(None)
@@ -260,14 +261,46 @@ def _alone(settled: Settled, why: str | None) -> Ints:
     return np.array([key for key, reason in settled.alone.items() if reason == why], np.int64)
 
 
-def _first_late(m: Matched, unsent: Flags) -> int:
-    """Return the first delivery without a send that follows another delivery, or -1."""
+def _first_late(m: Matched, unsent: Flags, strays: Flags | None) -> int:
+    """Return the first delivery without a send that follows another, which may be an effect, or -1.
+
+    With ``strays``, logs are complete until their end: only what follows these may be an effect.
+    """
     first = np.full(m.start.size - 1, m.kind.size, np.int64)
     delivered = np.flatnonzero(m.kind == DELIVER)
+    if strays is not None:
+        edges = m.edges.first, m.edges.source
+        may = _after(m.start, m.who, m.link, *edges, strays.copy())
+        link = m.link[delivered]
+        delivered = delivered[(link < 0) | may[link]]
     np.minimum.at(first, m.who[delivered], delivered)
-    strays = np.flatnonzero(unsent)
-    late = strays[strays > first[m.who[strays]]]
+    late = np.flatnonzero(unsent)
+    late = late[late > first[m.who[late]]]
     return int(late[0]) if late.size else -1
+
+
+@jit
+def _after(start: Ints, who: Vectors, link: Ints, first: Ints, source: Ints, found: Flags) -> Flags:
+    """Add to ``found`` the events that follow those in it."""
+    n = start.size - 1
+    place, moved = start[:n].copy(), True
+    while moved:
+        moved = False
+        for p in range(n):
+            while place[p] < start[p + 1]:
+                i = place[p]
+                send = link[i]
+                ready = send < 0 or place[who[send]] > send
+                after = (i > start[p] and found[i - 1]) or (send >= 0 and found[send])
+                for e in range(first[i], first[i + 1]) if first.size else range(0):
+                    ready &= source[e] < 0 or place[who[source[e]]] > source[e]
+                    after |= source[e] >= 0 and found[source[e]]
+                if not ready:
+                    break
+                found[i] |= after
+                place[p] = i + 1
+                moved = True
+    return found
 
 
 def _place(m: Matched, i: int) -> Place:
