@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from antecede.cli.main import app
-from tests.support.traces import REVERSED, S, jaeger, otlp, zipkin
+from tests.support.traces import REVERSED, TRACE, S, hexed, jaeger, otlp, zipkin
 
 WRITERS = {"otlp": otlp, "jaeger": jaeger, "zipkin": zipkin}
 
@@ -87,3 +88,31 @@ def test_a_consumer_whose_producer_was_not_traced_leaves_it_open(tmp_path: Path)
     ]
     assert audited(tmp_path, otlp(spans)) == 2
     assert verdict(tmp_path) == "undecidable"
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_violations_can_be_traced_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    def about(name: str) -> dict[str, str]:
+        return {"messaging.message.id": name}
+
+    spans = [
+        S("shop", "PRODUCER", "a1", 1, 2, "publish", attributes=about("order-141")),
+        S("shop", "PRODUCER", "a2", 3, 4, "publish", attributes=about("paid-141")),
+        S("mail", "CONSUMER", "b2", 5, 9, "process", links=("a2",)),
+        S("mail", "CONSUMER", "b1", 7, 8, "process", links=("a1",)),
+    ]
+    assert audited(tmp_path, WRITERS[form](spans)) == 1
+    assert "shop -> mail: order-141. mail delivered paid-141 (seq 1)" in capsys.readouterr().out
+    with (tmp_path / "out" / "violations.csv").open(newline="") as file:
+        (late,) = csv.DictReader(file)
+    assert (late["message"], late["message_id"]) == ("order-141", "order-141")
+    assert (late["trace_id"], late["span_id"]) == (TRACE, hexed("a1"))
+    assert (late["overtaker_trace_id"], late["overtaker_span_id"]) == (TRACE, hexed("a2"))
+    assert late["overtaker_message_id"] == "paid-141"
+    path, out = str(tmp_path / "trace.json"), str(tmp_path / "drawn")
+    with pytest.raises(SystemExit) as ended:
+        app(["report", path, "--around", "order-141", "--out", out])
+    assert ended.value.code in {0, 1}
+    assert "order-141 came late to mail" in (tmp_path / "drawn" / "index.html").read_text()

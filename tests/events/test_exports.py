@@ -268,6 +268,7 @@ def test_half_a_protobuf_file_is_one_line(tmp_path: Path, cut: int) -> None:
 
 FOREIGN = {
     "X-Ray": {"Traces": [{"Id": "1", "Segments": [{"Id": "2", "Document": "{}"}]}]},
+    "X-Ray's segments": {"trace_id": "1-58-a0", "id": "2", "name": "shop", "subsegments": []},
     "Zipkin's version 1": [
         {"traceId": "1", "id": "2", "annotations": [{"value": "cs", "endpoint": {}}]}
     ],

@@ -198,9 +198,13 @@ def _form_by_options(source: Source) -> str:
 
 
 #: Words of formats that lack what an audit needs, and what they lack.
+_XRAY = (
+    "X-Ray's segments do not say which message one service got from another; collect the spans by "
+    "OpenTelemetry, and give its OTLP"
+)
 _FOREIGN = {
-    ("Segments", "Document"): "X-Ray's segments do not say which message one service got from "
-    "another; collect the spans by OpenTelemetry, and give its OTLP",
+    ("Segments", "Document"): _XRAY,
+    ("trace_id", "subsegments"): _XRAY,
     ("annotations", "endpoint", "traceId"): "Zipkin's version 1 is not read; ask the server for "
     "version 2: /api/v2/traces",
     ("specversion", "source", "type"): "CloudEvents say who made an event, but not which process "
