@@ -376,19 +376,17 @@ class Driver:
         """Send a message; if that has to wait, return a future to wait for before the next try."""
         if self.is_closed or self.failure is not None:
             self.check()
-        machine, limits = self.machine, self.limits
+        machine, limits, sent = self.machine, self.limits, None
         if self.stale or type(payload) is not bytes or len(payload) > limits.payload_bytes:
             self._check_send(dests, payload)
-        run = machine.run
-        if (
-            run is None
-            or dests != run.dests
-            or after is not None
-            or type(payload) is not bytes
-            or len(run.channel.outbox) >= limits.outbox_count
-            or run.channel.outbox_bytes >= limits.outbox_bytes
-            or not machine.send_on(run, payload)
-        ):
+        elif (run := machine.run) is not None and dests == run.dests and after is None:
+            channel = run.channel
+            if (
+                len(channel.outbox) < limits.outbox_count
+                and channel.outbox_bytes < limits.outbox_bytes
+            ):
+                sent = machine.send_on(run, payload)
+        if sent is None:
             room = self._room(dests)
             if room is not None:
                 return room
@@ -396,12 +394,13 @@ class Driver:
                 machine.send(dests, payload, after)
             except QueueFullError:
                 return self.next_input()
+            sent = machine.last_id
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(dests, payload, after))
         if not self.saving.is_scheduled:
             self.saving.schedule()
-        return machine.last_id
+        return sent
 
     def check_stale(self, dests: Iterable[str] | str) -> None:
         """Raise StoreError if a destination has shown that our store is old."""
