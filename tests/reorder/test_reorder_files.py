@@ -153,6 +153,7 @@ def check_refusal(spark: SparkSession, folder: Path, state: Path) -> None:
         ordered(spark, folder, state)
     assert str(caught.value).startswith(f"the checkpoint {state} ")
     assert "\n" not in str(caught.value)
+    assert "py4j" not in str(caught.value)
     assert [path.name for path in (folder / "out" / "ordered").iterdir()] == ["batch=0"]
 
 

@@ -391,10 +391,9 @@ class Driver:
             if room is not None:
                 return room
             try:
-                machine.send(dests, payload, after)
+                sent = machine.send(dests, payload, after)
             except QueueFullError:
                 return self.next_input()
-            sent = machine.last_id
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(dests, payload, after))
@@ -455,12 +454,12 @@ class Driver:
         return tuple(made)
 
     def _apply(self, given: Send) -> MessageId:
-        self.machine.send(*given)
+        sent = self.machine.send(*given)
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(*given))
         self.saving.schedule()
-        return self.machine.last_id
+        return sent
 
     def _check_send(self, dests: tuple[str, ...] | str, payload: bytes) -> None:
         """Refuse a payload that is too long, and a destination that knows our store to be old."""
@@ -595,7 +594,6 @@ class Driver:
         """
         head, machine = frame.head, self.machine
         known = machine.met.get(peer.name, UNMET)
-        met = Met(head.source, head.opening, head.mark)
         if known.identity and head.source != known.identity:
             msg = f"{peer.name!r} has lost its store since it and this node last met; {_ANEW}"
             raise PeerError(msg)
@@ -604,7 +602,7 @@ class Driver:
             raise PeerError(msg)
         if head.dest and self._is_newer(peer.name, head):
             return False
-        if met != known:
+        if known != (head.source, head.opening, head.mark):
             if head.opening < known.opening:
                 self.outgoing.owe(peer.newest)  # it may be late, or from an old copy of the store
                 return False
@@ -615,6 +613,7 @@ class Driver:
             if lost := self._lost_by(peer, frame):
                 msg = f"{peer.name!r} has lost packets that it had saved, such as {lost}; {_ANEW}"
                 raise PeerError(msg)
+            met = Met(head.source, head.opening, head.mark)
             machine.meet(peer.name, *met)
             self.saving.batch.met[peer.name] = met
             if self.is_durable:

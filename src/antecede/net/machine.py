@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -516,7 +517,8 @@ class Side:
         return made
 
 
-class Run(NamedTuple):
+@dataclass(slots=True)
+class Run:
     """Our messages to one peer in a row: for whom, and the packet that began it on its channel."""
 
     dests: tuple[str, ...]
@@ -565,16 +567,10 @@ class Machine:
         self.run: Run | None = None
         """What a message to the same process as the last one goes on with."""
 
-    @property
-    def last_id(self) -> MessageId:
-        """The id of the message sent last."""
-        side = self.sides[-1]
-        return _new_tuple(MessageId, (side.process, side.offset + side.sends))
-
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
-    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
-        """Send a message."""
+    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> MessageId:
+        """Send a message; return its id."""
         side, before = self.sides[-1], b""
         if self.packet_bytes_max and side.endpoint.info.carries_messages:
             before = side.codec.snapshot(side.endpoint)
@@ -588,9 +584,10 @@ class Machine:
         side.sends += 1
         self.events += 1
         side.count(self.events, is_early=len(self.sides) > 1)
+        message = MessageId(side.process, side.offset + side.sends)
         if self.keeps_log:
             named = dests if not isinstance(dests, str) else _dests_of(effects)
-            self.into.logged.append(Logged(self.events, self.last_id, tuple(named)))
+            self.into.logged.append(Logged(self.events, message, tuple(named)))
         self._carry_out(side, effects)
         if len(effects.packets) == 1 and not effects.deliveries and type(dests) is tuple:
             packet = effects.packets[0]
@@ -599,6 +596,7 @@ class Machine:
             if channel is not None and packet.content.seq == side.sends and is_plain:
                 self.run = Run(dests, side, channel, packet)
                 channel.runs[packet.n] = packet
+        return message
 
     def check_sends(self, sends: Iterable[Send]) -> None:
         """Raise what one of several sends would raise, one after the other, and change nothing."""
@@ -629,8 +627,8 @@ class Machine:
 
     def send_on(self, run: Run, payload: bytes) -> MessageId | None:
         """Do as :meth:`send` for a message like the last one; None if it is not in a run."""
-        _, side, channel, first = run
-        n = side.endpoint.repeat(first.dest_no)
+        side, channel = run.side, run.channel
+        n = side.endpoint.repeat(run.first.dest_no)
         if not n:
             self.run = None
             return None
@@ -661,10 +659,12 @@ class Machine:
 
     def _take_in(self, side: Side, channel: Channel, n: int, parcel: bytes) -> None:
         packet = packet_of(side.codec, channel.last_in, n, parcel)
-        if packet.n != n or packet.source != channel.name or packet.dest != self.setup.process:
+        members = side.view.members
+        source, dest = members[packet.source_no], members[packet.dest_no]
+        if packet.n != n or source != channel.name or dest != side.process:
             msg = (
                 f"{channel.name!r} sent packet {n}, but it says packet {packet.n} from "
-                f"{packet.source!r} to {packet.dest!r}"
+                f"{source!r} to {dest!r}"
             )
             raise PeerError(msg)
         ticket = ticket_of(parcel) if parcel[0] > 1 else 0

@@ -170,4 +170,5 @@ def _sources_in(checkpoint: Path) -> int | None:
     if not batches:
         return None
     last = max(batches, key=lambda path: int(path.name))
-    return len(last.read_text(encoding="utf-8").splitlines()) - _BEFORE_SOURCES
+    # Spark refuses a file that is damaged.
+    return len(last.read_text(encoding="utf-8", errors="replace").splitlines()) - _BEFORE_SOURCES
