@@ -594,7 +594,6 @@ class Driver:
         """
         head, machine = frame.head, self.machine
         known = machine.met.get(peer.name, UNMET)
-        met = Met(head.source, head.opening, head.mark)
         if known.identity and head.source != known.identity:
             msg = f"{peer.name!r} has lost its store since it and this node last met; {_ANEW}"
             raise PeerError(msg)
@@ -603,7 +602,7 @@ class Driver:
             raise PeerError(msg)
         if head.dest and self._is_newer(peer.name, head):
             return False
-        if met != known:
+        if known != (head.source, head.opening, head.mark):
             if head.opening < known.opening:
                 self.outgoing.owe(peer.newest)  # it may be late, or from an old copy of the store
                 return False
@@ -614,6 +613,7 @@ class Driver:
             if lost := self._lost_by(peer, frame):
                 msg = f"{peer.name!r} has lost packets that it had saved, such as {lost}; {_ANEW}"
                 raise PeerError(msg)
+            met = Met(head.source, head.opening, head.mark)
             machine.meet(peer.name, *met)
             self.saving.batch.met[peer.name] = met
             if self.is_durable:

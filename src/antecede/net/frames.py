@@ -152,15 +152,16 @@ def decode(data: bytes) -> Frame:
     if len(data) < _HEAD.size:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
         raise PeerError(msg)
-    version, setup, source, dest, *numbers = _HEAD.unpack_from(data)
+    (
+        version, setup, source, dest, view, opening, mark, known, known_mark, stable, low,
+        prefix, behind, noted, count, first,
+    ) = _HEAD.unpack_from(data)  # fmt: skip
     if version != VERSION:
         msg = (
             f"a frame has version {version}, expected {VERSION}; run the same version of antecede "
             "on both sides"
         )
         raise PeerError(msg)
-    view, opening, mark, known, known_mark, stable, low, *rest = numbers
-    prefix, behind, noted, count, first = rest
     if count > PACKETS_MAX or noted > NOTES_MAX:
         msg = f"a frame claims {count} packets and {noted} notes, which is too many"
         raise PeerError(msg)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -516,7 +517,8 @@ class Side:
         return made
 
 
-class Run(NamedTuple):
+@dataclass(slots=True)
+class Run:
     """Our messages to one peer in a row: for whom, and the packet that began it on its channel."""
 
     dests: tuple[str, ...]
@@ -625,8 +627,8 @@ class Machine:
 
     def send_on(self, run: Run, payload: bytes) -> MessageId | None:
         """Do as :meth:`send` for a message like the last one; None if it is not in a run."""
-        _, side, channel, first = run
-        n = side.endpoint.repeat(first.dest_no)
+        side, channel = run.side, run.channel
+        n = side.endpoint.repeat(run.first.dest_no)
         if not n:
             self.run = None
             return None
