@@ -1,15 +1,17 @@
 """All engines give the same verdict, violations, missing messages and findings.
 
 ``python -m tests.audit.campaign --histories 20000`` compares the plain engine with the local one
-on random histories; ``--spark N`` compares it with Spark on N of them besides. ``--completions N``
-tries all completions of N small logs that lack events: those of an ordered log are not broken.
+on random histories; ``--spark`` compares it with Spark besides, on logs of many histories each:
+those with the same verdict, side by side, in one log. ``--completions N`` tries all completions of
+N small logs that lack events: those of an ordered log are not broken.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 EVERY = (*SHAPES, *RELAYED, *CLOCKED, *BRIEF)
 #: Logs with more completions are not tried.
 COMPLETIONS_MAX = 2000
+#: How many histories Spark audits as one log.
+BATCH = 200
 #: What a summary says alike, whichever engine made it.
 ALIKE = (
     "events", "processes", "messages", "deliveries", "paired_sends", "paired_deliveries",
@@ -58,6 +62,24 @@ def damaged(seed: int) -> tuple[pa.Table, Asked]:
     return table, asked
 
 
+def side_by_side(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return histories as one log, in which each has processes and messages of its own."""
+    rows = []
+    for number, table in enumerate(tables):
+        for row in table.to_pylist():
+            named = [name for name in ("process", "message") if row[name]]
+            own: dict[str, Any] = {name: f"{number}:{row[name]}" for name in named}
+            if row["dests"] is not None:
+                own["dests"] = [f"{number}:{dest}" for dest in row["dests"]]
+            if row.get("clock") is not None:
+                own["clock"] = [(f"{number}:{name}", count) for name, count in row["clock"]]
+            rows.append(row | own)
+    schema = tables[0].schema
+    if "clock" not in schema.names:
+        schema = schema.append(pa.field("clock", CLOCKS))
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
 def told(found: Audit) -> dict[str, Any]:
     """Return what engines must agree on."""
     return {
@@ -67,9 +89,10 @@ def told(found: Audit) -> dict[str, Any]:
     }
 
 
-def differences(seed: int, spark: SparkSession | None = None) -> tuple[str, list[str]]:
-    """Return the verdict on a history, and what another engine says differently."""
-    table, asked = damaged(seed)
+def differences(
+    table: pa.Table, asked: Asked, spark: SparkSession | None = None
+) -> tuple[str, list[str]]:
+    """Return the verdict on a log, and what another engine says differently."""
     plain = told(audit_table(table, asked, engine="plain"))
     if spark is None:
         other = told(audit_table(table, asked, engine="local"))
@@ -118,7 +141,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--histories", type=int, default=20_000)
     words.add_argument("--first", type=int, default=0)
-    words.add_argument("--spark", type=int, default=0)
+    words.add_argument("--spark", action="store_true")
     words.add_argument("--completions", type=int, default=0)
     given = words.parse_args()
     for until_end in (False, True) if given.completions else ():
@@ -128,21 +151,37 @@ def main() -> None:
             msg = "a completion of a log called ordered is broken"
             raise SystemExit(msg)
     verdicts: Counter[str] = Counter()
+    alike: dict[object, list[int]] = defaultdict(list)
     for seed in range(given.first, given.first + given.histories):
-        verdict, wrong = differences(seed)
+        table, asked = damaged(seed)
+        verdict, wrong = differences(table, asked)
         verdicts[verdict] += 1
+        alike[verdict, asked.assume_complete, asked.complete_until_end].append(seed)
         if wrong:
             raise SystemExit(f"seed {seed}: " + "\n".join(wrong))
-    print(f"{given.histories:,} histories, plain and local agree: {dict(verdicts)}")
+    print(f"{given.histories:,} histories, plain and local agree: {dict(verdicts)}", flush=True)
     if given.spark:
-        from antecede.spark.session import session
+        on_spark(
+            [seeds[k : k + BATCH] for seeds in alike.values() for k in range(0, len(seeds), BATCH)]
+        )
 
-        with session(None, app="campaign") as spark:
-            for seed in range(given.first, given.first + given.spark):
-                _, wrong = differences(seed, spark)
-                if wrong:
-                    raise SystemExit(f"seed {seed} on Spark: " + "\n".join(wrong))
-        print(f"{given.spark:,} histories, plain and Spark agree")
+
+def on_spark(batches: Sequence[Sequence[int]]) -> None:
+    """Compare Spark with the plain engine on histories, many in one log."""
+    from antecede.spark.session import session
+
+    with session(None, app="campaign") as spark:
+        verdicts: Counter[str] = Counter()
+        for number, seeds in enumerate(batches, start=1):
+            found = [damaged(seed) for seed in seeds]
+            together = side_by_side([table for table, _ in found])
+            verdict, wrong = differences(together, found[0][1], spark)
+            if wrong:
+                raise SystemExit(f"seeds {seeds} on Spark: " + "\n".join(wrong))
+            verdicts[verdict] += 1
+            print(f"{number:,} of {len(batches):,} logs agree", flush=True)
+    count = sum(map(len, batches))
+    print(f"{count:,} histories in {len(batches):,} logs, plain and Spark agree: {dict(verdicts)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from antecede.audit.found import audit_events
-from tests.audit.campaign import differences
+from antecede.audit.verdicts import Asked
+from tests.audit.campaign import damaged, differences, side_by_side
 from tests.support.histories import CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.support.oracles import Truth, oracle
 
@@ -19,7 +20,7 @@ def test_the_local_engine_gives_the_same_answers() -> None:
     """``python -m tests.audit.campaign --histories 20000`` compares more."""
     seen = set()
     for seed in (*range(0, 1000, 4), 1122):  # 1122: a relay that a complete log does not deliver
-        verdict, wrong = differences(seed)
+        verdict, wrong = differences(*damaged(seed))
         assert not wrong, f"seed={seed}: {wrong}"
         seen.add(verdict)
     assert seen == {"ordered", "broken", "undecidable"}
@@ -27,9 +28,13 @@ def test_the_local_engine_gives_the_same_answers() -> None:
 
 @pytest.mark.spark
 def test_spark_gives_the_same_answers(spark: SparkSession) -> None:
-    for seed in (3, 17, 24, 90):
-        _, wrong = differences(seed, spark)
-        assert not wrong, f"seed={seed}: {wrong}"
+    histories = [damaged(seed) for seed in range(60)]
+    asked = Asked(complete_until_end=False)
+    _, wrong = differences(side_by_side([table for table, _ in histories]), asked, spark)
+    assert not wrong
+    for table, asked in (histories[k] for k in (3, 17)):
+        _, wrong = differences(table, asked, spark)
+        assert not wrong
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *RELAYED, *CLOCKED])

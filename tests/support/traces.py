@@ -128,11 +128,13 @@ def jaeger(spans: Sequence[S]) -> str:
 def zipkin(spans: Sequence[S], *, shared: bool = False) -> str:
     """Return spans as Zipkin's JSON; with ``shared``, a server has the id of its client."""
     clients = {span.id: span for span in spans if span.kind == "CLIENT"}
+    servers = [span for span in spans if shared and span.kind == "SERVER"]
+    shared_ids = {span.id: span.parent for span in servers if span.parent in clients}
     rows = []
     for span in spans:
         start, end = span.micros
-        name, parent = span.id, span.parent
-        is_shared = shared and span.kind == "SERVER" and parent in clients
+        name, parent = span.id, shared_ids.get(span.parent, span.parent)
+        is_shared = name in shared_ids
         if is_shared:
             name, parent = parent, clients[parent].parent
         row: dict[str, Any] = {

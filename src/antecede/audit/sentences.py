@@ -13,6 +13,8 @@ from antecede.report.numbers import seconds_in_words
 #: What tells apart messages of one kind: numbers, and ids in hexadecimal digits.
 _IDS = re.compile(r"\b[0-9a-f]{4,}\b|\d+", re.IGNORECASE)
 _ID = "#"
+#: What tells apart the things that a service does at the same time.
+_LANE = re.compile(r" \(\d+\)$")
 
 Row = Mapping[str, Any]
 
@@ -30,7 +32,7 @@ def grouped(rows: Iterable[Row]) -> list[list[Row]]:
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         kinds = kind_in(row["message"]), kind_in(row["overtaker"])
-        found.setdefault((row["sender"], row["process"], *kinds), []).append(row)
+        found.setdefault((_LANE.sub("", row["sender"]), row["process"], *kinds), []).append(row)
     return list(found.values())
 
 
@@ -39,8 +41,8 @@ def kind_of(alike: Sequence[Row]) -> str:
     row = alike[0]
     late, early = kind_in(row["message"]), kind_in(row["overtaker"])
     return (
-        f"{len(alike):,}x {row['sender']} -> {row['process']}: {late} overtaken by {early}; "
-        "for example"
+        f"{len(alike):,}x {_LANE.sub('', row['sender'])} -> {row['process']}: "
+        f"{late} overtaken by {early}; for example"
     )
 
 

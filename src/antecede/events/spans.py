@@ -10,13 +10,15 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import count
 
 import pyarrow as pa
 
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.documents import documents, quoted, unwrapped
+from antecede.events.lanes import Lanes, Moment
 from antecede.events.log import (
     Format,
     Log,
@@ -181,9 +183,6 @@ def whole(value: object, unit: int = 1) -> int | None:
 #: Which span of a process delivers a message, if several could: the first of these.
 _DELIVERS = {Role.PROCESS: 0, Role.CONSUME: 1, Role.RECEIVE: 2}
 _MAKES = frozenset({Role.SEND, Role.CREATE})
-
-#: A moment of a span: its number, and whether it is the end.
-Moment = tuple[int, bool]
 
 
 @dataclass
@@ -462,6 +461,10 @@ class _Place:
     moment: Moment
     kind: str
     message: str
+    is_followed: bool = True
+    """Whether what follows the moment follows this event."""
+    handled: str = ""
+    """The message whose send this event follows, though it is delivered in another process."""
 
 
 def table_of_spans(
@@ -474,8 +477,7 @@ def table_of_spans(
     index = Index(spans)
     process = process_names(spans)
     pairs = pair(index, process)
-    places = _places(index, process, pairs)
-    places.sort(key=lambda place: (place.process, place.time, place.rank))
+    places = _in_lanes(index, process, pairs, _places(index, process, pairs))
     counts: Counter[str] = Counter()
     seqs: list[int] = []
     first: dict[Moment, int] = {}
@@ -483,14 +485,17 @@ def table_of_spans(
     for number, place in enumerate(places):
         counts[place.process] += 1
         seqs.append(counts[place.process])
-        first.setdefault(place.moment, number)
-        last[place.moment] = number
+        if place.is_followed:
+            first.setdefault(place.moment, number)
+            last[place.moment] = number
     clocks: list[dict[str, int]] = [{} for _ in places]
-    for earlier, later in pairs.after:
-        cause = last[earlier]
-        clock = clocks[first[later]]
-        there = places[cause].process
-        clock[there] = max(seqs[cause], clock.get(there, 0))
+    sent = {place.message: n for n, place in enumerate(places) if place.kind == SEND}
+    causes = [(last[earlier], first[later]) for earlier, later in pairs.after]
+    causes += [(sent[p.handled], n) for n, p in enumerate(places) if p.handled]
+    for cause, effect in causes:
+        clock, there = clocks[effect], places[cause].process
+        if there != places[effect].process:
+            clock[there] = max(seqs[cause], clock.get(there, 0))
     dests: dict[str, set[str]] = {}
     for place in places:
         if place.kind == DELIVER:
@@ -555,6 +560,83 @@ def _places(index: Index, process: Sequence[str], pairs: Pairs) -> list[_Place]:
         place = _Place(process[number], time, rank, moment, kind, message)
         found.append((order, place))
     return [place for _, place in found]
+
+
+def _in_lanes(
+    index: Index, process: Sequence[str], pairs: Pairs, places: Sequence[_Place]
+) -> list[_Place]:
+    """Return the events in the order of their processes, one for each lane of a service.
+
+    If several lanes get messages, these are delivered in a process of their own, in the order of
+    their times, so that they can be judged. What a lane does follows only those that it handles.
+    """
+    own: dict[str, dict[int, int | None]] = {}
+    came = {(process[n], ref): n for (n, _), ref in pairs.deliveries if not index.find(ref)}
+    for number, name in enumerate(process):
+        ref = index.spans[number].parent
+        above = index.here(ref, process, number)
+        if ref and above is None:  # What came from one unknown span is below what came first.
+            above = came.get((name, ref))
+        own.setdefault(name, {})[number] = None if above == number else above
+    events: dict[str, list[_Place]] = {}
+    for place in sorted(places, key=lambda place: (place.process, place.time, place.rank)):
+        events.setdefault(place.process, []).append(place)
+    found: list[_Place] = []
+    sent = {place.message for place in places if place.kind == SEND}
+    quiet = {(n, False) for n in pairs.quiet} - {m for both in pairs.after for m in both}
+    for name, mine in events.items():
+        spans = {number: index.spans[number] for number in own[name]}
+        times = {n: (s.start, s.start if s.end is None else s.end) for n, s in spans.items()}
+        lanes = Lanes(times, own[name], {place.moment for place in mine}, quiet)
+        if len(lanes.lanes) == 1:
+            found += mine
+            continue
+        pairs.after += [*lanes.after, *_links_within(index, process, [p.moment for p in mine])]
+        found += _apart(name, mine, lanes, sent, process)
+    return found
+
+
+def _links_within(
+    index: Index, process: Sequence[str], moments: Iterable[Moment]
+) -> list[tuple[Moment, Moment]]:
+    """Return the order that links show inside a service, between the starts of spans."""
+    starts = dict.fromkeys(number for number, is_end in moments if not is_end)
+    found = []
+    for number in starts:
+        for ref in index.spans[number].links:
+            other = index.here(ref, process, number)
+            if other in starts and index.spans[other].start <= index.spans[number].start:
+                found.append(((other, False), (number, False)))
+    return found
+
+
+def _apart(
+    name: str, events: Sequence[_Place], lanes: Lanes, sent: set[str], taken: Collection[str]
+) -> list[_Place]:
+    """Return the events of a service with lanes; if several lanes deliver, deliveries are apart.
+
+    In its lane, a delivery of a message that was ``sent`` is then a local event.
+    """
+    at: dict[Moment, list[_Place]] = {}
+    for event in events:
+        at.setdefault(event.moment, []).append(event)
+    gets = [any(e.kind == DELIVER for m in lane for e in at[m]) for lane in lanes.lanes]
+    is_apart = sum(gets) > 1
+    found = [replace(e, is_followed=False) for e in events if e.kind == DELIVER and is_apart]
+    main = None if is_apart else gets.index(True) if any(gets) else 0
+    names = (f"{name} ({number})" for number in count(2))
+    names = (one for one in names if one not in taken)
+    for number, lane in enumerate(lanes.lanes):
+        called = name if number == main else next(names)
+        for event in (event for moment in lane for event in at[moment]):
+            is_handled = is_apart and event.kind == DELIVER and event.message in sent
+            handled = event.message if is_handled else ""
+            message = f"handles {handled}" if handled else event.message
+            kind = LOCAL if handled else event.kind
+            found.append(
+                replace(event, process=called, kind=kind, message=message, handled=handled)
+            )
+    return found
 
 
 def _with_inner_starts(index: Index, process: Sequence[str], moments: Iterable[Moment]) -> set[int]:
