@@ -15,5 +15,5 @@ def state(plan: Plan, n: int) -> OverlayState:
 
 
 KERNEL = Kernel(
-    "flooding", state, Overlay, STEPS, ahead=False, posts_at_once=False, is_sparse=True
+    "flooding", state, Overlay, STEPS, posts_at_once=False, is_sparse=True
 )  # fmt: skip

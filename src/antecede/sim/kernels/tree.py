@@ -14,4 +14,4 @@ def state(plan: Plan, n: int) -> OverlayState:
     return OverlayState(plan, n, links, above=[0, *(above for above, _ in links)])
 
 
-KERNEL = Kernel("tree", state, Overlay, STEPS, ahead=False, posts_at_once=False, is_sparse=True)
+KERNEL = Kernel("tree", state, Overlay, STEPS, posts_at_once=False, is_sparse=True)
