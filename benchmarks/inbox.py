@@ -89,17 +89,21 @@ class Plain:
 
 
 class PlainMemory:
-    """A queue in memory, safe for threads, which gives a message back if its handler fails."""
+    """A queue in memory, safe for threads: insert under a key, take the oldest, delete it."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock, self.user = threading.RLock(), threading.Lock()
+        self.kept: dict[str, Plain] = {}
         self.queue: deque[Plain] = deque()
-        self.tables = sqlite3.connect(":memory:", isolation_level=None)
+        self.tables = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.tables.execute("CREATE TABLE mine(key TEXT, value INTEGER)")
 
     def offer(self, name: str, body: bytes, *, causes: Any, topic: str) -> Iterator[Plain]:
+        key = f"{topic}/{name}"
         with self.lock:
-            self.queue.append(Plain(self, 0, f"{topic}/{name}", body))
+            if key not in self.kept:
+                message = self.kept[key] = Plain(self, 0, key, body)
+                self.queue.append(message)
         return self.ready()
 
     def ready(self) -> Iterator[Plain]:
@@ -109,14 +113,20 @@ class PlainMemory:
             yield message
 
     def begin(self) -> None:
+        self.user.acquire()
         self.tables.execute("BEGIN")
 
-    def finish(self, _message: Plain) -> None:
+    def finish(self, message: Plain) -> None:
         self.tables.execute("COMMIT")
+        self.user.release()
+        with self.lock:
+            del self.kept[message.key]
 
     def fail(self, message: Plain) -> None:
         self.tables.execute("ROLLBACK")
-        self.queue.append(message)
+        self.user.release()
+        with self.lock:
+            self.queue.append(message)
 
 
 class PlainSqlite:

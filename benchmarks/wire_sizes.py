@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import antecede
 from antecede import sim
-from antecede.sim.wire_sizes import wire_sizes
+from antecede.sim.engine import wire_sizes
 from antecede.sim.workloads import paper
 from benchmarks._tables import record
 

@@ -79,7 +79,7 @@ def _run(
         inbox.offer(keys[at], causes[at], 0.0)
         while (entry := inbox.take()) is not None:
             handed.append(keys.index(entry.key))
-            inbox.done(entry.key, 0.0)
+            inbox.done(entry, 0.0)
     for place, at in enumerate(handed):
         if missing := (before[at] & set(arrival)) - set(handed[:place]):
             return f"{keys[at]} came before {[keys[each] for each in sorted(missing)]}"
@@ -112,8 +112,9 @@ class Both:
             machine.offer(key, self.given[key], 0.0)
             truth.offer(key, self.given[key])
         elif step == "finish":
-            assert key in machine.ready
-            machine.done(key, 0.0)
+            entry = machine.take_one(key)
+            assert entry is not None
+            machine.done(entry, 0.0)
             truth.finish(key)
         elif step == "release":
             machine.release(key, 0.0)

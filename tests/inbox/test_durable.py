@@ -361,3 +361,82 @@ def test_an_asyncio_loop_over_messages_may_use_the_inbox(
         return seen
 
     assert asyncio.run(asyncio.wait_for(run(), 30)) == ["a/2", "a/3", "a/4"]
+
+
+async def sent(inbox: AsyncInbox, name: str) -> None:
+    async for message in inbox.offer(name, topic="a"):
+        async with message as transaction:
+            transaction.send("out", id=message.id)
+
+
+def test_two_asyncio_relays_take_turns_and_a_cancelled_one_keeps_nothing(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    place, more = place_of(kind, request)
+
+    async def run() -> list[str]:
+        went: list[str] = []
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def publish(one: Any) -> None:
+            begun.set()
+            await go_on.wait()
+            went.append(one.id)
+
+        async with AsyncInbox(place, topics={"a"}, **more) as inbox:
+            await sent(inbox, "1")
+            first = asyncio.create_task(inbox.relay(publish))
+            await begun.wait()
+            second, third = (asyncio.create_task(inbox.relay(publish)) for _ in range(2))
+            await asyncio.sleep(0.1)
+            second.cancel()
+            go_on.set()
+            await asyncio.wait([first, second, third])
+            assert first.result() == 1
+            await sent(inbox, "2")
+            assert await inbox.relay(publish) == 1
+        return went
+
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == ["1", "2"]
+
+
+def test_a_task_that_is_cancelled_at_any_moment_keeps_nothing(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    place, more = place_of(kind, request)
+
+    async def run() -> None:
+        went: set[str] = set()
+
+        async def publish(one: Any) -> None:
+            await asyncio.sleep(0)
+            went.add(one.id)
+
+        async with AsyncInbox(place, topics={"a"}, **more) as inbox:
+            for number in range(40):
+
+                async def work(name: str = f"{number}") -> None:
+                    await sent(inbox, name)
+                    await inbox.relay(publish)
+
+                task = asyncio.create_task(work())
+                await asyncio.sleep(number % 20 / 4000)
+                task.cancel()
+                await asyncio.wait([task])
+            for number in range(40):
+                await sent(inbox, f"{number}")
+            await inbox.relay(publish)
+            report = await inbox.report()
+        assert (report.done, report.ready, report.outbox) == (40, 0, 0)
+        assert went == {f"{number}" for number in range(40)}
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_each_relay_finds_the_outbox_free_after_the_one_before(make_durable: Make) -> None:
+    inbox = make_durable()
+    for number in range(60):
+        for message in inbox.offer(f"{number}", topic="a"):
+            with message as transaction:
+                transaction.send("out", id=f"{number}")
+    assert [inbox.relay(lambda out: None, limit=1) for _ in range(60)] == [1] * 60

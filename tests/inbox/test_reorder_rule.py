@@ -70,7 +70,7 @@ class Inbox:
     def _handled(self, now: int) -> Out:
         found: Out = set()
         while (entry := self.causes.take()) is not None:
-            self.causes.done(entry.key, now)
+            self.causes.done(entry, now)
             found.add((entry.key[2:], bool(entry.unmet), entry.late))
         return found
 

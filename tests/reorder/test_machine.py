@@ -33,7 +33,7 @@ class Driver:
         self.store = DictStore()
         self.bucket = Bucket(told)
         self.spare = Bucket(told)
-        self.now = self.caught_up = 0
+        self.now = self.caught_up = self.duplicates = 0
         self.out: list[dict[str, Any]] = []
 
     def give(self, *rows: Sent, at: float | None = None, **more: Any) -> list[dict[str, Any]]:
@@ -53,6 +53,8 @@ class Driver:
     def _done(self, table: pa.Table | None) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
         self.bucket.save(self.store)
+        machine = self.bucket.machine
+        self.duplicates, machine.duplicates = self.duplicates + machine.duplicates, 0
         chance = self.rng.random()
         if chance < 0.3:
             self.bucket = Bucket.load(self.told, self.store)
@@ -105,6 +107,8 @@ def test_each_batch_delivers_what_it_can_and_no_more(
         found = [(row["dest"], row["id"]) for row in driver.give(*batch)]
         assert len(found) == len(set(found))
         assert set(found) == expected
+    came = [(row.dest, row.id) for batch in batches for row in batch]
+    assert driver.duplicates == len(came) - len(set(came))
     check_order(driver.out, copies)
     if driver.out:
         assert audited(history, driver.out).summary["violations"] == 0

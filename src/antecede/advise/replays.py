@@ -23,7 +23,7 @@ from antecede.audit.api import audit_table
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.sim import KERNELS, Run, Schedule, run
-from antecede.sim.events import event_table
+from antecede.sim.engine import event_table
 from antecede.sim.trace import Trace, new_trace
 
 #: A protocol without a kernel runs on so many copies: this, divided by the number of processes.

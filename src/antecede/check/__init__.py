@@ -3,13 +3,19 @@
 Nothing here uses a protocol's clock, so the judge cannot share the mistakes of what it judges.
 """
 
-from antecede.check.classes import HistoryClass, crown, history_class
 from antecede.check.exploration import Exploration, explore
 from antecede.check.history import Event, History
 from antecede.check.promises import PROPERTIES, BrokenPromiseError, Script
 from antecede.check.scripts import process_names, random_script, run_script, shrunk
 from antecede.check.specified import edited, rules_from
-from antecede.check.violations import Violation, causal_violations, undelivered
+from antecede.check.violations import (
+    HistoryClass,
+    Violation,
+    causal_violations,
+    crown,
+    history_class,
+    undelivered,
+)
 from antecede.check.world import World
 
 __all__ = [

@@ -167,7 +167,7 @@ def log_options(sources: list[Source]) -> dict[str, Any]:
 
 def say_rejected(result: Mapping[str, Any]) -> None:
     """Say how many rows of a log were left out, if any, and quote the first."""
-    from antecede.report.rejected import rejected_in_words
+    from antecede.report.numbers import rejected_in_words
 
     if result["rejected"]:
         say(f"{rejected_in_words(result)}.")

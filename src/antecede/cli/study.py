@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from antecede.cli.options import AsJson, Master, Out, Wait, named
-from antecede.cli.progress import progress
+
+if TYPE_CHECKING:
+    from antecede.study.jobs import Done, Progress
+
+LINE_EVERY = 0.1
+"""Without a terminal, progress is a line for each such share of the work."""
 
 Traffic = Annotated[
     Path | None,
@@ -89,7 +96,7 @@ def study(
     if traffic is not None:
         _say_rejected(traffic)
     try:
-        with _announced(), progress(quiet=as_json) as show:
+        with _announced(), _progress(quiet=as_json) as show:
             summary = campaign.run(show)
     except KeyboardInterrupt as stop:
         kept = "interrupted before the first run was finished; nothing is kept"
@@ -166,3 +173,60 @@ def _show(summary: dict[str, Any], path: Path) -> None:
     say(f"Experiments: {', '.join(result['experiments'])}.")
     say(f"{counts}, {summary['seconds']:,.1f} seconds.")
     say(f"Page: {path / 'index.html'}")
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress | None]:
+    """Show runs done, deliveries per second and time left, on the standard error stream."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield _Lines().show
+    else:
+        with _bar() as show:
+            yield show
+
+
+class _Pace:
+    """Estimates the time left from the work done since the first call."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+
+    def text(self, done: Done) -> str:
+        now = time.monotonic()
+        first, share = self._first = self._first or (now, done.share)
+        spent, gained = now - first, done.share - share
+        words = [f"{done.runs:,}/{done.total:,} runs"]
+        if spent and gained:
+            left = round(spent * (1 - done.share) / gained)
+            words.append(f"{done.deliveries / spent:,.0f} deliveries/s")
+            words.append("adding up" if left == 0 else f"{left // 60}:{left % 60:02} left")
+        return ", ".join(words)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._pace, self._next = _Pace(), 0.0
+
+    def show(self, done: Done) -> None:
+        text = self._pace.text(done)
+        if done.share >= self._next:
+            self._next = done.share + LINE_EVERY
+            typer.echo(f"antecede: {text}", err=True)
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task, pace = bar.add_task("starting Spark", total=1.0), _Pace()
+
+        def show(done: Done) -> None:
+            bar.update(task, description=pace.text(done), completed=done.share)
+
+        yield show

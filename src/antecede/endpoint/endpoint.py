@@ -12,9 +12,8 @@ from heapq import heappop
 from typing import Final, final
 
 from antecede.endpoint.arguments import as_destinations
-from antecede.endpoint.channels import Channels
 from antecede.endpoint.fields import SAVED_MAX, Fields
-from antecede.endpoint.hold import Hold
+from antecede.endpoint.hold import Channels, Hold
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     FREE,

@@ -1,4 +1,4 @@
-"""The holding buffer: packets that wait, by what each waits for first, within limits.
+"""What has arrived: packet numbers per channel, and the packets that wait, within limits.
 
 Half of a limit is divided equally among the peers: nobody can use up another's part of it. The
 other half goes to whoever comes first. So one peer cannot keep out the packets of all others.
@@ -12,8 +12,32 @@ from antecede.endpoint.messages import FREE, Packet
 from antecede.errors import HoldFullError
 
 
+class Channels:
+    """Packet numbers: of each source, all up to ``prefix`` and those in ``ahead`` have arrived."""
+
+    def __init__(self, n: int) -> None:
+        self.sent = [0] * n
+        self.prefix = [0] * n
+        self.ahead: list[set[int]] = [set() for _ in range(n)]
+
+    def is_seen(self, source: int, n: int) -> bool:
+        """Tell whether this packet has arrived before."""
+        return n <= self.prefix[source] or n in self.ahead[source]
+
+    def accept(self, source: int, n: int) -> None:
+        """Remember that a packet has arrived."""
+        ahead, prefix = self.ahead[source], self.prefix[source]
+        if n != prefix + 1:
+            ahead.add(n)
+            return
+        while ahead and n + 1 in ahead:
+            n += 1
+            ahead.remove(n)
+        self.prefix[source] = n
+
+
 class Hold:
-    """Packets by arrival; of those that are ready, the one that arrived first goes first."""
+    """Packets that wait, by what each waits for; of those that are ready, the oldest goes first."""
 
     def __init__(self, n: int, low: int, count_max: int, bytes_max: int, *, pull: bool) -> None:
         self.count_max = count_max

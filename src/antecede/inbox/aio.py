@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from antecede.inbox.api import Message, Opened, Place, Relay, Transaction, current
+from antecede.inbox.causes import Entry
 from antecede.inbox.events import write_events
 from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
 
@@ -55,9 +57,8 @@ class AsyncMessage:
         trace: TracebackType | None,
     ) -> None:
         self._message.exit()
-        # A task that is cancelled must not leave its transaction open.
         end = self._message.finish if error is None else lambda: self._message.fail(error)
-        await asyncio.shield(self._inbox.call(end))
+        await self._inbox.call(end)
 
 
 class Offering:
@@ -73,6 +74,13 @@ class Offering:
         await self._inbox.take(self._offer)
         async for message in self._inbox.hand_over():
             yield message
+
+
+async def _ended(running: asyncio.Future[Any]) -> None:
+    """Wait for something that cannot be stopped, however often this task is cancelled."""
+    while not running.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([running])
 
 
 def _task() -> asyncio.Task[Any]:
@@ -124,6 +132,7 @@ class AsyncInbox(Opened):
         super().__init__(place, topics, name, fetch, options)
         self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
         self._turn = Turn()  # to be the one writer, where there is only one
+        self._relaying = asyncio.Lock()
         #: What each task took last.
         self._last: WeakKeyDictionary[asyncio.Task[Any], Message] = WeakKeyDictionary()
 
@@ -132,9 +141,25 @@ class AsyncInbox(Opened):
         find = self._desk.policy.causes
         return None if find is None else find(body)
 
-    async def call(self, function: Callable[..., Result], *words: Any) -> Result:
-        """Run something that waits for the store."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *words)
+    async def call(
+        self,
+        function: Callable[..., Result],
+        *words: Any,
+        undo: Callable[[Result], object] | None = None,
+    ) -> Result:
+        """Run something that waits for the store, to its end also if this task is cancelled.
+
+        Its result is lost then, and ``undo`` is called with it.
+        """
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, function, *words)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await _ended(running)
+            if undo is not None and running.exception() is None:
+                await _ended(loop.run_in_executor(self._threads, undo, running.result()))
+            raise
 
     @asynccontextmanager
     async def _writing(self, name: str = "") -> AsyncIterator[None]:
@@ -186,9 +211,15 @@ class AsyncInbox(Opened):
     async def hand_over(self) -> AsyncIterator[AsyncMessage]:
         """Iterate over what is ready now, without upkeep."""
         left: frozenset[str] = frozenset()
+        store = self._desk.store
+
+        def undo(taken: Entry | None) -> None:
+            if taken is not None:
+                store.abandon(taken)
+
         while True:
             async with self._writing():
-                taken = await self.call(self._desk.store.begin, left)
+                taken = await self.call(store.begin, left, undo=undo)
                 if taken is None:
                     return
                 message = self._last[_task()] = Message(self._desk, taken)
@@ -196,7 +227,7 @@ class AsyncInbox(Opened):
                     yield AsyncMessage(self, message)
                 finally:
                     if not message.is_closed:
-                        await asyncio.shield(self.call(message.leave))
+                        await self.call(message.leave)
             if not message.is_done:
                 left |= {message.key}
 
@@ -205,13 +236,18 @@ class AsyncInbox(Opened):
         """Commit all that this task does inside at its end, at once (SQLite)."""
         async with self._writing():
             group = self._desk.store.group()
-            await self.call(group.__enter__)
+
+            def undo(error: BaseException | None) -> None:
+                stop = error or asyncio.CancelledError()
+                group.__exit__(type(stop), stop, None)
+
+            await self.call(group.__enter__, undo=undo)
             try:
                 yield
             except BaseException as error:
-                await asyncio.shield(self.call(group.__exit__, type(error), error, None))
+                await self.call(undo, error)
                 raise
-            await asyncio.shield(self.call(group.__exit__, None, None, None))
+            await self.call(group.__exit__, None, None, None)
 
     async def waiting(self, limit: int | None = None) -> list[Waiting]:
         """Return who waits, for what and since when, oldest first."""
@@ -246,16 +282,20 @@ class AsyncInbox(Opened):
         self._desk.must_leave(current.get())
         relay, is_more = Relay(self._desk, limit), True
         while is_more:
-            try:
-                due = await self.call(relay.begin)
-                for one in filter(relay.may_go, due):
-                    with relay.going(one):
-                        done = publish(one)
-                        if isinstance(done, Awaitable):
-                            await done
-            finally:
-                async with self._writing():
-                    await asyncio.shield(self.call(relay.end))
+            async with self._relaying:
+                try:
+                    due = await self.call(relay.begin)
+                    for one in filter(relay.may_go, due):
+                        with relay.going(one):
+                            done = publish(one)
+                            if isinstance(done, Awaitable):
+                                await done
+                finally:
+                    try:
+                        async with self._writing():
+                            await self.call(relay.end)
+                    finally:
+                        await self.call(relay.close)
             is_more = bool(due)
         return relay.result()
 

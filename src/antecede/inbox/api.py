@@ -142,7 +142,6 @@ class Policy:
         if causes is None and self.causes is not None:
             causes = self.causes(body)
         keys = () if causes is None else check_causes(causes, topic, self.causes_max)
-        needs = needed(keys, topics) if keys else ()
         form, data = pack(body) if self.is_packed else (-1, body)
         now = self.clock()
         if sent is None:
@@ -150,7 +149,7 @@ class Policy:
         elif not _is_number(sent):
             msg = f"time is {shown(sent)}; give seconds since 1970, or leave it out"
             raise UsageError(msg)
-        entry = Entry(key, keys, now, sent, needs, form, data)
+        entry = Entry(key, keys, now, sent, form, data)
         entry.is_old = self.remember is not None and sent < now - self.remember
         entry.is_shadow = self.is_shadow
         return entry
@@ -418,9 +417,13 @@ class Relay:
                 self._desk.metrics.published += len(gone)
                 self._count += len(gone)
         finally:
-            batch, self._batch = self._batch, None
-            if batch is not None:
-                batch.__exit__(None, None, None)
+            self.close()
+
+    def close(self) -> None:
+        """Let other relays work; what was published and not noted is published again."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.__exit__(None, None, None)
 
     def result(self) -> int:
         """Return how many went out; raise the first error."""
@@ -452,8 +455,8 @@ class Desk:
     def take(self, entry: Entry) -> str:
         """Keep a message; return its state, or ``"duplicate"``."""
         policy, metrics = self.policy, self.metrics
-        if policy.waiting_max is not None and entry.needs and not entry.is_shadow:
-            self._check_room(policy.waiting_max)
+        if policy.waiting_max is not None and not entry.is_shadow:
+            self._check_room(entry, policy.waiting_max)
         state = self.store.offer(entry)
         metrics.offered += 1
         if state == "ready":
@@ -466,7 +469,9 @@ class Desk:
             metrics.parked += 1
         return state
 
-    def _check_room(self, most: int) -> None:
+    def _check_room(self, entry: Entry, most: int) -> None:
+        if not needed(entry.causes, self.store.topics):
+            return
         held = self.store.report().waiting
         if held >= most:
             msg = f"{held:,} messages wait, of at most {most:,}; offer it again later"

@@ -262,8 +262,8 @@ class Specification:
 class Entry:
     """A message in an inbox, from its offer to its handler.
 
-    ``needs`` are its causes in the inbox's topics. ``form`` says what the body is in a database,
-    where the message has a ``number``; ``link`` is what its handler's transaction runs on.
+    In a database the message has a ``number``, ``needs``, which are its causes in the inbox's
+    topics, and a ``form`` of its body. ``link`` is what its handler's transaction runs on.
     """
 
     __slots__ = (
@@ -277,12 +277,12 @@ class Entry:
         causes: tuple[str, ...],
         came: float,
         sent: float,
-        needs: Sequence[str] = (),
         form: int = -1,
         body: Any = None,
     ) -> None:
         self.key, self.causes, self.came, self.sent = key, causes, came, sent
-        self.needs, self.form, self.body = needs, form, body
+        self.form, self.body = form, body
+        self.needs: Sequence[str]
         #: Sent so long ago that causes which are not here count as done.
         self.is_old = False
         self.is_shadow = False
@@ -330,8 +330,7 @@ class Causes:
         self, key: str, causes: tuple[str, ...], now: float, sent: float | None = None
     ) -> Entry | None:
         """Take a message; return it, or None if it is a duplicate."""
-        needs = needed(causes, self.topics)
-        entry = Entry(key, causes, now, now if sent is None else sent, needs)
+        entry = Entry(key, causes, now, now if sent is None else sent)
         entry.is_shadow = self.shadow
         return entry if self.add(entry) else None
 
@@ -341,9 +340,10 @@ class Causes:
         if key in self.entries or key in past:
             return False
         self.entries[key] = entry
-        for need in entry.needs:
-            if need not in past or need in self.early:
-                entry.lacks = {c for c in entry.needs if c not in past or c in self.early}
+        for cause in entry.causes:
+            if cause not in past or cause in self.early:
+                needs = needed(entry.causes, self.topics)
+                entry.lacks = {c for c in needs if c not in past or c in self.early}
                 break
         if self.missed and key in self.missed:
             entry.late = True
@@ -373,10 +373,10 @@ class Causes:
         """Make a message that was taken ready again, as the last."""
         self.ready[key] = self.entries[key]
 
-    def done(self, key: str, now: float) -> None:
-        """Note that a message was handled; what waited only for it becomes ready."""
-        self.ready.pop(key, None)
-        entry = self.entries.pop(key)
+    def done(self, entry: Entry, now: float) -> None:
+        """Note that a message which was taken is handled; what waited only for it becomes ready."""
+        key = entry.key
+        del self.entries[key]
         entry.state = DONE
         self.past[key] = (entry.causes, now, entry.unmet, entry.early)
         if entry.lacks:  # only in shadow mode

@@ -38,8 +38,8 @@ from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_links
-from antecede.endpoint.channels import Channels
 from antecede.endpoint.fields import Fields
+from antecede.endpoint.hold import Channels
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint

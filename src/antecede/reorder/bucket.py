@@ -29,7 +29,7 @@ from antecede.reorder.columns import (
 )
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
-from antecede.reorder.machine import Arrival, Changes, Machine, Message, Out, Ready, Runs
+from antecede.reorder.machine import Changes, Machine, Message, Out, Ready, Runs
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.store import (
     STATE_VERSION,
@@ -185,9 +185,8 @@ class Bucket:
             outs += machine.offer_packets(rows, packets, number, now)
         else:
             with no_collection():
-                ready, rest = machine.deliver_ready(rows, number, now)
-                fresh = machine.changes.fresh
-                outs += machine.offer(_arrivals(rows.part(rest)), number, now, fresh)
+                ready, more = machine.offer(rows, number, now)
+                outs += more
         result = self._rows(outs, table, ready)
         self._keep_held(table)
         return result
@@ -500,7 +499,7 @@ class Bucket:
         for number, chunk in chunks.items():
             rows = np.array(sorted(set(range(len(chunk.table))) - chunk.dead), np.int64)
             times = chunk.table.column(TIME).to_pylist()
-            for row, dest, key, _, _, causes in _arrivals(_ordered_rows(chunk.table, rows)):
+            for row, dest, key, _, _, causes in _ordered_rows(chunk.table, rows).arrivals():
                 yield Message(number, row, dest, key, causes, times[row], set())
 
 
@@ -536,10 +535,3 @@ def _ordered_rows(table: pa.Table, rows: Ints) -> Rows:
     values = np.asarray(lists.values).astype(np.int64)
     everything = Rows(np.arange(len(table)), dest, key, channel, seq, offsets, values)
     return everything.part(rows[by_content(seq[rows], key[rows], channel[rows])])
-
-
-def _arrivals(rows: Rows) -> Iterator[Arrival]:
-    offsets, values = rows.offsets.tolist(), rows.causes.tolist()
-    columns = (column.tolist() for column in rows[:5])
-    for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
-        yield Arrival(row, dest, key, channel, seq, values[offsets[at] : offsets[at + 1]])

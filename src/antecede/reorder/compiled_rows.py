@@ -56,6 +56,17 @@ def _in_order(offsets: Ints, causes: Ints, candidates: Flags) -> Ints:
     return queue[:count].copy()
 
 
+class Arrival(NamedTuple):
+    """A row that arrives, as numbers."""
+
+    row: int
+    dest: int
+    key: int
+    channel: int
+    seq: int
+    causes: list[int]
+
+
 class Rows(NamedTuple):
     """The rows of a batch as arrays, in an order that their contents alone decide."""
 
@@ -75,6 +86,13 @@ class Rows(NamedTuple):
         causes = self.causes[np.repeat(self.offsets[:-1][chosen], lengths) + within]
         row, dest, key, channel, seq = (column[chosen] for column in self[:5])
         return Rows(row, dest, key, channel, seq, offsets, causes)
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Return the rows one by one."""
+        offsets, causes = self.offsets.tolist(), self.causes.tolist()
+        columns = (column.tolist() for column in self[:5])
+        for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
+            yield Arrival(row, dest, key, channel, seq, causes[offsets[at] : offsets[at + 1]])
 
 
 @inline
@@ -144,8 +162,10 @@ def _count_on(codes: Ints, counts: Ints) -> Ints:
     return found
 
 
-def ready(rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Ints], Flags]) -> Ints:
-    """Return which candidates can be delivered, in order.
+def ready(
+    rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Ints], Flags]
+) -> tuple[Ints, Ints]:
+    """Return which candidates can be delivered, in order, and the causes that are not delivered.
 
     ``is_known`` are the rows that were delivered before; ``known`` tells this of other keys.
     """
@@ -155,7 +175,12 @@ def ready(rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Ints]
         causes[inside & is_known[causes]] = -1
     outside = np.flatnonzero(~inside)
     causes[outside] = np.where(known(rows.causes[outside]), -1, -2)
-    return _in_order(rows.offsets, causes, candidates)
+    done = _in_order(rows.offsets, causes, candidates)
+    lacks = np.ones(
+        rows.row.size + 2, np.bool_
+    )  # At -1 a cause that is known, at -2 one that is not.
+    lacks[done], lacks[-1] = False, False
+    return done, rows.causes[lacks[causes]]
 
 
 def count_on(groups: Ints, before: Callable[[int], int]) -> tuple[Ints, dict[int, int]]:

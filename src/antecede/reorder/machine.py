@@ -116,17 +116,6 @@ TOO_LATE = "came later than the horizon and may be a duplicate; to take such row
 DROPPED = "dropped by hand"
 
 
-class Arrival(NamedTuple):
-    """A row that arrives, as numbers."""
-
-    row: int
-    dest: int
-    key: int
-    channel: int
-    seq: int
-    causes: list[int]
-
-
 @dataclass(slots=True)
 class Message:
     """A message that is held, or on its way out. ``lacking`` are the causes still to come."""
@@ -202,11 +191,16 @@ class Machine:
         self.duplicates = 0
         self._queue: deque[Message] = deque()
 
-    def deliver_ready(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
-        """Deliver what waits for nothing but itself; return it, and which of the rows are left.
+    def offer(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, list[Out]]:
+        """Take the rows of a batch; return those that leave, in the order of delivery."""
+        found, rest = self._take_plain(rows, chunk, now)
+        return found, self._take_each(rows.part(rest), chunk, now)
 
-        Rows that need a closer look are left for :meth:`offer`: duplicates, late causes, and
-        effects of what was dropped.
+    def _take_plain(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
+        """Deliver new rows whose causes are delivered or here as well, and hold other new rows.
+
+        Return also which rows need a closer look: duplicates, late causes, and effects of what was
+        dropped.
         """
         messages = self._woken(rows.key)
         first = len(messages)
@@ -219,7 +213,7 @@ class Machine:
             good &= find(np.fromiter(self.overdue, np.int64), whole.key) < 0
         if self.dropped:
             good &= self._keeps_all_causes(messages, whole)
-        done = ready(whole, good, is_known, self.memory.has)
+        done, missing = ready(whole, good, is_known, self.memory.has)
         positions = self._place(whole.dest[done], now)
         self.changes.fresh = whole.key[done]
         chunks, held = np.full(whole.row.size, chunk), np.zeros(whole.row.size, np.int64)
@@ -227,13 +221,15 @@ class Machine:
         held[:first] = [now - message.arrived for message in messages]
         for at in done[done < first].tolist():
             self._let_go(messages[at])
-        left = np.ones(whole.row.size, np.bool_)
-        left[done] = False
-        fresh = done[done >= first] - first
+        new = good[first:]
         if self.numbered:
-            self._note_runs(rows.dest[fresh], rows.channel[fresh], rows.seq[fresh], now)
-        out = Ready(chunks[done], whole.row[done], positions, held[done])
-        return out, np.flatnonzero(left[first:])
+            self._note_runs(rows.dest[new], rows.channel[new], rows.seq[new], now)
+        is_done = np.zeros(good.size, np.bool_)
+        is_done[done] = True
+        lacked, held_back = set(missing.tolist()), np.flatnonzero(new & ~is_done[first:])
+        for row, dest, key, _, _, causes in rows.part(held_back).arrivals():
+            self._hold(Message(chunk, row, dest, key, causes, now, lacked.intersection(causes)))
+        return Ready(chunks[done], whole.row[done], positions, held[done]), np.flatnonzero(~new)
 
     def _woken(self, keys: Ints) -> list[Message]:
         """Return the held messages that lack nothing but these keys and each other, in order.
@@ -290,9 +286,8 @@ class Machine:
     def _new_rows(self, rows: Rows) -> Flags:
         """Return which rows that are not remembered are new, by id and by sequence number."""
         good = np.ones(rows.row.size, np.bool_)
-        if self.held:
-            held = self.held
-            good[[at for at, key in enumerate(rows.key.tolist()) if key in held]] = False
+        if again := self.held.keys() & rows.key.tolist():
+            good &= find(np.fromiter(again, np.int64), rows.key) < 0
         columns = [rows.key]
         if self.numbered:
             columns.append(pairs(rows.channel, rows.seq))
@@ -322,26 +317,16 @@ class Machine:
             runs.add_run(low, high, now)
             noted.append((channel, low, high, runs.dest))
 
-    def offer(
-        self, arrivals: Iterable[Arrival], chunk: int, now: int, fresh: Ints | None = None
-    ) -> list[Out]:
-        """Take rows; return those that leave, in the order of delivery.
-
-        ``fresh`` are the keys of rows of the same batch that are delivered already.
-        """
-        arrivals = list(arrivals)
-        asked = {key for arrival in arrivals for key in arrival.causes}
-        asked.update(arrival.key for arrival in arrivals)
-        keys = np.fromiter(asked, np.int64, len(asked))
+    def _take_each(self, rows: Rows, chunk: int, now: int) -> list[Out]:
+        """Take rows one by one; before, wake what waited for those that were delivered together."""
+        fresh, out = self.changes.fresh, list[Out]()
+        keys = np.concatenate((rows.key, rows.causes))
         known = self.memory.known(keys)
-        out: list[Out] = []
-        if fresh is not None:
-            known.update(keys[find(fresh, keys) >= 0].tolist())
-            for key in sorted(self.waiting.keys() & fresh.tolist()):
-                self._wake(key)
-                self._drain(out, known, now)
-        for arrival in arrivals:
-            row, dest, key, channel, seq, causes = arrival
+        known.update(keys[find(fresh, keys) >= 0].tolist())
+        for key in sorted(self.waiting.keys() & fresh.tolist()):
+            self._wake(key)
+            self._drain(out, known, now)
+        for row, dest, key, channel, seq, causes in rows.arrivals():
             if key in known or key in self.held:
                 self.duplicates += 1
                 continue

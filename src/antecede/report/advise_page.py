@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from antecede.report.bars import bars
-from antecede.report.numbers import counted, figure
+from antecede.report.charts import bars
+from antecede.report.numbers import counted, figure, rejected_in_words
 from antecede.report.page import Page, Raw, Section, Table, Text, render
-from antecede.report.rejected import rejected_in_words
 
 _FIGURES = {
     "model_bytes_per_copy": ("model bytes/copy", 1),

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from antecede.report.bars import bars
+from antecede.report.charts import bars
 from antecede.report.numbers import counted, figure, seconds_in_words
 from antecede.report.page import Page, Raw, Section, Table, render
 from antecede.report.spacetime import Diagram, behaviour, draw

@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications, and as files (PNG, SVG) drawn without a browser.
 
 A specification is plain data. It is written out here, because libraries that build and check one
-take most of the time of a page.
+take most of the time of a page. Pages that must be quick to write and small have `bars` instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
+
+from antecede.report.numbers import figure
 
 # Okabe and Ito's palette, safe for colour-blind readers and dark enough on white.
 COLOURS = (
@@ -37,6 +40,14 @@ TIMES = (
     ": datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' "
     ": format(datum.value, ',.3~r') + ' s'"
 )
+_BARS = """
+.bars{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem}
+.bars dl{display:grid;grid-template-columns:fit-content(45%) 1fr;gap:.25rem .6rem;margin:0}
+.bars h3{font-size:.95rem;font-weight:normal;margin:.2rem 0 .5rem}
+.bars dt{text-align:right;font-size:.85rem;overflow-wrap:anywhere}
+.bars dd{margin:0;display:flex;align-items:center;gap:.4rem;font-size:.85rem}
+.bars i{display:block;height:1rem;min-width:1px;background:var(--mark,#0072B2);flex:none}
+"""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 Spec = dict[str, Any]
@@ -256,3 +267,17 @@ def draw_asked() -> None:
     """Draw what standard input asks for (lists of specifications), and print SVG and PNG."""
     drawn = [draw(specs) for specs in json.load(sys.stdin)]
     json.dump([(svg, base64.b64encode(png).decode()) for svg, png in drawn], sys.stdout)
+
+
+def bars(charts: Mapping[str, Mapping[str, float]], *, unit: str) -> str:
+    """Return one chart of horizontal bars per title; each bar has its number beside it."""
+    parts = []
+    for title, values in charts.items():
+        most = max(values.values(), default=0) or 1
+        rows = "".join(
+            f'<dt>{escape(name)}</dt><dd title="{escape(name)}: {figure(value)} {escape(unit)}">'
+            f'<i style="width:{70 * value / most:.1f}%"></i>{figure(value)}</dd>'
+            for name, value in values.items()
+        )
+        parts.append(f"<div><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
+    return f'<style>{_BARS}</style><div class="bars">{"".join(parts)}</div>'

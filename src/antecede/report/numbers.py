@@ -1,8 +1,12 @@
-"""How a report writes numbers."""
+"""What every page and verb writes alike: numbers, and which rows of a log were left out."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
+
+from antecede.events import Rejected, left_out
 
 
 def figure(value: object) -> str:
@@ -41,3 +45,13 @@ def seconds_in_words(seconds: float) -> str:
     unit, size = units[0] if not seconds else next(fits, units[-1])
     value = seconds / size
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
+
+
+def rejected_in_words(result: Mapping[str, Any]) -> str:
+    """Say how many rows were left out and quote the first; ``result`` is that of a run's summary.
+
+    Its ``rejected`` is their number and its ``rejected_first`` the first of them.
+    """
+    first = result["rejected_first"][0]
+    quoted = Rejected(first["line"], str(first["text"]), first["reason"])
+    return left_out(result["rejected"], quoted, first.get("source") or "")

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 import antecede
 from antecede.errors import UsageError
 from antecede.memory import require_memory
-from antecede.sim.beside import beside
-from antecede.sim.events import event_table
 from antecede.sim.kernels import loop, registry
 from antecede.sim.kernels.compiling import is_cached
 from antecede.sim.metrics import Metric, measure
-from antecede.sim.plain import run_plain
+from antecede.sim.plain import PlainRun, run_plain
 from antecede.sim.semantics import false_causality
-from antecede.sim.wire_sizes import wire_sizes
 from antecede.sim.workloads import paper
+from antecede.wire import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from antecede.sim.schedule import Schedule
@@ -37,6 +37,20 @@ DENSE_MAX = 65_536
 """The most processes of a run whose state grows with the pairs of them."""
 ENGINES = ("auto", "kernel", "plain")
 """What ``run`` can use: a kernel, the plain engine, or a kernel where there is one."""
+
+_EVENTS = pa.schema(
+    [
+        pa.field("process", pa.string(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("message", pa.string()),
+        pa.field("dests", pa.list_(pa.string())),
+        pa.field("time", pa.float64()),
+    ]
+)
+# At least this many copies and messages per process precede the sample: everyone must have heard
+# of everyone, several times.
+LEAD, LEAD_MESSAGES = 30, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +116,82 @@ def run(
     if wire_sample > 0:
         figures |= wire_sizes(protocol, schedule, options, wire_sample)
     return Run(protocol, chosen, figures, event_table(schedule, trace) if events else None, trace)
+
+
+def event_table(schedule: Schedule, trace: Trace) -> pa.Table:
+    """Return one row per send and delivery, in the order in which they happened.
+
+    A message's id is its sender's name and its number there, such as ``p3:17``.
+    """
+    order = trace.order[trace.order >= 0]
+    messages = schedule.messages
+    is_send = order < messages
+    copy = np.where(is_send, 0, order - messages)
+    message = np.where(is_send, order, schedule.message[copy])
+    process = np.where(is_send, schedule.sender[message], schedule.dests[copy])
+    time = np.where(is_send, trace.sent[message], trace.delivered[copy])
+    # The k-th event of a process gets the number k, from 1.
+    by_process = np.argsort(process, kind="stable")
+    starts = np.searchsorted(process[by_process], np.arange(schedule.n))
+    seq = np.empty(len(order), np.int64)
+    seq[by_process] = np.arange(len(order)) - starts[process[by_process]] + 1
+    names = pa.array(schedule.names, pa.string())
+    ids = pa.array(
+        [f"{schedule.names[s]}:{k}" for s, k in zip(schedule.sender, trace.number, strict=True)],
+        pa.string(),
+    )
+    widths = np.diff(schedule.offsets)[message] * is_send
+    ends = np.cumsum(widths)
+    inner = np.arange(int(ends[-1]) if len(ends) else 0)
+    starts_of = np.repeat(schedule.offsets[message] - (ends - widths), widths)
+    dests = names.take(pa.array(schedule.dests[inner + starts_of]))
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32), mask=None)
+    lists = pa.ListArray.from_arrays(offsets, dests, mask=pa.array(~is_send))
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array((~is_send).astype(np.int8)), pa.array(["send", "deliver"])
+    ).cast(pa.string())
+    columns = [names.take(pa.array(process)), pa.array(seq), kinds, ids.take(pa.array(message)),
+               lists, pa.array(time)]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=_EVENTS)
+
+
+def wire_sizes(
+    protocol: str,
+    schedule: Schedule,
+    options: Mapping[str, Any],
+    sample: int,
+    *,
+    sent_before: int = 0,
+) -> dict[str, Metric]:
+    """Return mean encoded and model bytes of the control of `sample` copies.
+
+    Runs the beginning of the schedule: a lead (:data:`LEAD`), then the sample. All members share
+    one codec, so names are numbers on the wire. With `sent_before`, every process continues its
+    message numbers from there, as late in a long run: larger numbers take more bytes. (Protocols
+    that count per channel still start their counts from 0.)
+    """
+    sent = min(LEAD_MESSAGES * schedule.n, schedule.messages)
+    lead = max(LEAD * schedule.n, int(schedule.offsets[sent]))
+    lead = min(lead, max(0, schedule.copies - sample))
+    rows = int((schedule.offsets < lead + sample).sum())
+    run = PlainRun(protocol, schedule.head(rows), options, sent_before=sent_before)
+    codec = Codec(run.endpoints[0])
+    wire: list[int] = []
+    model: list[int] = []
+
+    def measure(packet: antecede.Packet, copy: int) -> None:
+        if copy >= lead and len(wire) < sample:
+            wire.append(codec.wire_bytes(packet))
+            model.append(int(run.model_bytes[copy]))
+
+    run.on_packet = measure
+    run.run()
+    count = max(1, len(wire))
+    return {
+        "wire_bytes_per_copy": sum(wire) / count if wire else None,
+        "wire_sample_model_bytes": sum(model) / count if wire else None,
+        "wire_sample": len(wire),
+    }
 
 
 def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str:
@@ -176,6 +266,20 @@ def warm() -> None:
             helper.kill()
             helper.wait()
     compile_kernels(name for name in KERNELS if registry.KERNELS[name].ahead)
+
+
+def beside(program: str, *, stdin: int | None = None, stdout: int) -> subprocess.Popen[bytes]:
+    """Start ``program``, Python code, in a process that finds the modules that this one finds.
+
+    Its messages are of no interest: what it fails to do, its caller does.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and words
+        [sys.executable, "-c", program],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
 
 
 def compile_kernels(protocols: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from antecede import sim
 from antecede.report.charts import draw
 from antecede.report.page import Figure, Page, chart_library, figures_of, render
 from antecede.runs import ASKED, RunFolder, provenance, version
-from antecede.sim.beside import beside
+from antecede.sim.engine import beside
 from antecede.spark.session import WAIT_SECONDS, is_embedded, session
 from antecede.study.comparison import comparison
 from antecede.study.jobs import RUNS_TABLE, Progress, run_grid, tables

@@ -48,10 +48,11 @@ class MemoryStore:
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""
-        if not self._causes.ready:
+        causes = self._causes
+        if not causes.ready:
             return None
         with self._lock:
-            return self._causes.take(left) if only is None else self._causes.take_one(only)
+            return causes.take(left) if only is None else causes.take_one(only)
 
     def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
         """Run a statement on the private database; one handler at a time, from here on."""
@@ -79,7 +80,7 @@ class MemoryStore:
         if taken.link is not None:
             self._end(taken, "COMMIT")
         with self._lock:
-            self._causes.done(taken.key, now)
+            self._causes.done(taken, now)
             for one in sends:
                 self._numbers += 1
                 number = self._numbers

@@ -482,11 +482,13 @@ class Postgres:
         """Keep other relays away inside; give None if there is one."""
         with self._told(READ):
             link = self._connect()
+            run, name = link.connection.execute, (self._bare,)
             try:
-                row = link.connection.execute(
-                    "SELECT pg_try_advisory_lock(hashtextextended(%s, 2))", (self._bare,)
-                ).fetchone()
-                yield link if row == (True,) else None
+                row = run("SELECT pg_try_advisory_lock(hashtextextended(%s, 2))", name).fetchone()
+                is_alone = row == (True,)
+                yield link if is_alone else None
+                if is_alone:  # The server notices a closed connection only some time later.
+                    run("SELECT pg_advisory_unlock(hashtextextended(%s, 2))", name)
             finally:
                 link.connection.close()
 

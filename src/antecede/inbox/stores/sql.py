@@ -24,6 +24,7 @@ from antecede.inbox.causes import (
     Entry,
     cycle_reason,
     joined,
+    needed,
     not_held,
 )
 from antecede.inbox.records import (
@@ -99,7 +100,7 @@ COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
 def entry_of(row: Any, link: Link) -> Entry:
     """Return what the COLUMNS of a message say; ``link`` has its transaction open."""
     number, key, causes, form, body, came, sent, unmet, late, failures = row
-    entry = Entry(key, _split(causes), came, sent, (), form, body)
+    entry = Entry(key, _split(causes), came, sent, form, body)
     entry.number, entry.link = number, link
     entry.unmet, entry.late, entry.failures = _split(unmet), bool(late), failures
     return entry
@@ -139,7 +140,7 @@ class SqlStore:
                 self._need_again(link, number, _split(causes))
 
     def _need_again(self, link: Link, number: int, causes: tuple[str, ...]) -> None:
-        needs = [cause for cause in causes if cause.partition("/")[0] in self.topics]
+        needs = needed(causes, self.topics)
         states = _states(link, needs)
         lacks = [cause for cause in needs if states.get(cause) != DONE]
         link.run("DELETE FROM antecede_lacks WHERE n = ?", (number,))
@@ -155,6 +156,7 @@ class SqlStore:
 
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
+        entry.needs = needed(entry.causes, self.topics)
         return self._base.offer(entry)
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
