@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from antecede.events import EventLog
     from antecede.wire import Codec
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "NOTHING",

@@ -213,7 +213,7 @@ def test_a_clock_may_say_that_it_does_not_state_everything() -> None:
 def test_events_that_the_log_lacks_but_that_hide_nothing(story: dict[str, str]) -> None:
     found = audit(tell(story))
     assert found.verdict == "ordered"
-    assert "This rests on" in found.reason
+    assert "This is based on" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ LOSING = [
 
 
 def unmet(world: Noting, process: str, message: MessageId) -> tuple[Need, ...]:
-    """Return what a delivery says it rests on."""
+    """Return what a delivery says it depends on."""
     return next(one.unmet for one in world.delivered[process] if one.message == message)
 
 
@@ -114,7 +114,7 @@ def test_a_delivery_that_hides_a_loss_is_noticed(monkeypatch: pytest.MonkeyPatch
 def test_a_held_cause_that_is_overtaken_after_a_skip_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """d holds a:1, which b:1 knew of; b:1 is lost, and c:1 rests on it."""
+    """d holds a:1, which b:1 knew of; b:1 is lost, and c:1 depends on it."""
 
     def story() -> World:
         world = World("optimal", "abcde")

@@ -70,7 +70,7 @@ def test_a_log_that_lacks_a_delivery_is_undecidable_unless_assumed_complete(
     )
     done = call("audit", log, "--local", "--out", tmp_path / "one", "--not-complete")
     assert done.exit_code == 2
-    assert "This rests on 2 of 3 sends with deliveries" in done.output
+    assert "This is based on 2 of 3 sends with deliveries" in done.output
     done = call("audit", log, "--local", "--out", tmp_path / "two", "--assume-complete")
     assert done.exit_code == 0
     result = json.loads((tmp_path / "two" / "summary.json").read_text())

@@ -154,7 +154,7 @@ def test_nodes_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for words in COPIES:
             subprocess.run(words, cwd=tmp_path, check=True)
         people["cat"] = Terminal(tmp_path, IMPOSTOR, roster)
-        (reason,) = re.findall(r"`(it calls itself[^`]*)`", PAGE)
+        (reason,) = re.findall(r"`(it claims to be[^`]*)`", PAGE)
         while reason not in told.read_text():
             time.sleep(0.1)
     assert status(next(words for words in VERBS if "chat.jsonl" in words)) == 0

@@ -1,4 +1,4 @@
-"""``skip``: what was declared lost is not waited for, and what rests on it says so."""
+"""``skip``: what was declared lost is not waited for, and what depends on it says so."""
 
 from __future__ import annotations
 

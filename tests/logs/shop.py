@@ -344,7 +344,7 @@ class Shop:
         """Kill a worker or ask it to end, and start another in its place."""
         process = self.random.choice(sorted(self.workers))
         worker = self.workers.pop(process)
-        if self.random.random() < 0.7:
+        if not self.kills or self.random.random() < 0.7:
             worker.kill()
             self.kills += 1
         else:
@@ -424,9 +424,9 @@ class Shop:
         every: float,
         server: Server | None,
     ) -> None:
-        """Write orders, and disturb now and then."""
+        """Write orders, and disturb now and then; go on until a worker was killed."""
         begin = last = time.monotonic()
-        while time.monotonic() - begin < seconds:
+        while time.monotonic() - begin < seconds or (every and not self.kills):
             number, self.orders = self.orders, self.orders + 1
             names = [("orders", f"order-{number}")]
             if number % 3 == 0:

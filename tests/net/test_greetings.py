@@ -132,7 +132,7 @@ def test_whoever_is_not_the_peer_we_called_is_turned_away() -> None:
         assert not talker.write(b"more")
         return told
 
-    words = ("for 'eve'", "calls itself 'eve'", "not a greeting", "at most")
+    words = ("for 'eve'", "claims to be 'eve'", "not a greeting", "at most")
     for told, word in zip(asyncio.run(main()), words, strict=True):
         assert told.startswith("turned 'b' away: ")
         assert word in told
@@ -164,7 +164,7 @@ def test_whoever_calls_us_by_another_name_is_turned_away() -> None:
 
     assert asyncio.run(main()) == [
         "it looks for 'b', but this is 'a'",
-        "it calls itself 'ann', its certificate 'eve'",
+        "it claims to be 'ann', but its certificate says 'eve'",
         "the greeting does not name two processes",
     ]
     assert names_in(greeting("ann", "bob")) == ("ann", "bob")

@@ -249,7 +249,7 @@ def test_only_the_right_certificate_opens_the_door(
     asyncio.run(main())
     text = caplog.text
     assert "'c' is not a peer of 'a'" in text
-    assert "it calls itself 'b', its certificate 'c'" in text
+    assert "it claims to be 'b', but its certificate says 'c'" in text
     assert "the TLS handshake failed" in text
 
 
@@ -305,7 +305,7 @@ def test_certificates_are_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already"):
         make_certificates(tmp_path, ["b"])
     for name in ("ca", "", "x/y", "n" * 65):
-        with pytest.raises(UsageError, match="cannot be a file"):
+        with pytest.raises(UsageError, match="cannot be a certificate name"):
             make_certificates(tmp_path, [name])
 
 

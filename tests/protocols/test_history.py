@@ -131,7 +131,7 @@ def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
 
 
 def test_what_was_declared_lost_is_not_delivered_although_it_comes_along() -> None:
-    """And what rests on it says so."""
+    """And what depends on it says so."""
     world = World("history", "abc")
     world.send("a", ["c"])
     world.send("a", ["b"])

@@ -52,7 +52,7 @@ def audit_on(
     execution: str | None = None,
     asked: Asked | None = None,
 ) -> dict[str, AuditedFile]:
-    """Do the same on Spark; the results need the session until they are written."""
+    """Audit on Spark; the results need the session until they are written."""
     check = partial(audit_frame, windows=windows)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:

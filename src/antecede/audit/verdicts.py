@@ -137,14 +137,14 @@ def decide(
     unknown = asked.undecidable or _cyclic(cycles, broken) or _tied(ties)
     unknown = unknown or (_without_pairs if asked.has_spans else _unpaired)(counts)
     if not unknown and missing and not trust.until_end:
-        unknown = _sentences(_absent(counts, missing), trust.quoted, rests_on(counts), ADVICE)
+        unknown = _sentences(_absent(counts, missing), trust.quoted, basis(counts), ADVICE)
     unknown = unknown or doubt()
     if unknown:
         return "undecidable", unknown
     kept = "No message was delivered after an effect of it."
     if is_whole and is_complete(counts):
         return "ordered", kept
-    return "ordered", _sentences(kept, rests_on(counts), trust.because)
+    return "ordered", _sentences(kept, basis(counts), trust.because)
 
 
 def hidden(where: str, counts: Mapping[str, Any], trust: Trust) -> str:
@@ -152,7 +152,7 @@ def hidden(where: str, counts: Mapping[str, Any], trust: Trust) -> str:
     return _sentences(
         f"The log lacks events that can hide a violation: {where}.",
         trust.quoted,
-        rests_on(counts),
+        basis(counts),
         ADVICE,
     )
 
@@ -169,13 +169,13 @@ def is_complete(counts: Mapping[str, Any]) -> bool:
     )
 
 
-def rests_on(counts: Mapping[str, Any]) -> str:
-    """Say what a verdict on an incomplete log rests on."""
+def basis(counts: Mapping[str, Any]) -> str:
+    """Say what a verdict on an incomplete log is based on."""
     sends, deliveries = counts["paired_sends"], counts["paired_deliveries"]
     clocks = " The log's clocks supply order besides." if counts["clocks"] else ""
     return (
-        f"This rests on {sends:,} of {_count(counts['messages'], 'send')} with deliveries, and on "
-        f"{deliveries:,} of {_count(counts['deliveries'], 'delivery', 'deliveries')} with sends."
+        f"This is based on {sends:,} of {_count(counts['messages'], 'send')} with deliveries, and "
+        f"on {deliveries:,} of {_count(counts['deliveries'], 'delivery', 'deliveries')} with sends."
         f"{clocks}"
     )
 

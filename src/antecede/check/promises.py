@@ -13,7 +13,7 @@ PROPERTIES = {
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
 listed there: nothing invented, nothing delivered twice, payloads and event numbers right. After a
-``skip`` it must also keep ``marks``: a delivery that rests on a lost message says so."""
+``skip`` it must also keep ``marks``: a delivery that depends on a lost message says so."""
 
 Step = tuple[object, ...]
 

@@ -501,7 +501,7 @@ class World:
         return found
 
     def _check_marks(self, process: str, delivery: Delivery, lost: set[MessageId]) -> None:
-        """Check that a delivery says that it rests on a loss, and says nothing else."""
+        """Check that a delivery says that it depends on a loss, and says nothing else."""
         if lost and not delivery.unmet and not self.info.unmarked_by_skip:
             self._broken(
                 "marks",

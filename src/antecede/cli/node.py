@@ -31,7 +31,7 @@ Words = Annotated[
     list[str],
     typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
 ]
-#: Seconds between two looks at most: a day.
+#: The longest time between refreshes, in seconds: a day.
 INTERVAL_MAX = 86_400
 COLUMNS = {
     "view": "view",
@@ -63,7 +63,7 @@ def node(
     words: Words,
     *,
     days: Annotated[int, typer.Option(help="certs: how long the certificates are valid.")] = 365,
-    interval: Annotated[float, typer.Option(help="top: seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option(help="top: seconds between refreshes.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="top: look once and end.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="top: print the figures as JSON; certs: the files.")
@@ -78,7 +78,7 @@ def node(
     standard input, one JSON object a line, such as `{"dests": ["b"], "text": "hello"}`, and prints
     what was sent and delivered in the same form. A delivery is marked done when it is printed.
     `{"add": "d", "address": "127.0.0.1:7004"}` and `{"remove": "c"}` change the group. It runs
-    until it is terminated (exit status 0) or interrupted (130), and closes in good order. `--log
+    until it is terminated (exit status 0) or interrupted (130), and shuts down cleanly. `--log
     json` logs one JSON object a line.
 
     `antecede node certs certs a b c` makes a small certificate authority and certificates, with

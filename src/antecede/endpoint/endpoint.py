@@ -344,7 +344,7 @@ class Endpoint:
         }
 
     def load(self, state: Fields, *, resumed: bool) -> None:
-        """Take over a state of this process; ValueError says what no endpoint can have."""
+        """Take over a state of this process; ValueError says what is impossible."""
         n, channels, hold = self.view.n, self._channels, self._hold
         self._seq = self._rules.made = state.number("seq")
         self._events = state.number("events", self._seq)

@@ -129,7 +129,7 @@ class ProtocolInfo:
     lost_by_skip: str = ""
     """Why order may be lost after ``skip``: what the protocol then has nothing to order by."""
     unmarked_by_skip: str = ""
-    """Why a delivery that rests on a skipped message may not say so in ``unmet``."""
+    """Why a delivery that depends on a skipped message may not say so in ``unmet``."""
     research: bool = False
     """Whether it is of interest for studies rather than for use, so that first tables omit it."""
     reconstruction: bool = False

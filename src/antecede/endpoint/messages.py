@@ -185,7 +185,7 @@ class Delivery(Record):
     """A message handed to the application.
 
     ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty unless it
-    rests on messages that were declared lost by ``skip``: then it names these.
+    depends on messages that were declared lost by ``skip``: then it names these.
     """
 
     __slots__ = ("content", "event", "unmet")

@@ -108,7 +108,7 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
 def restored(
     view: View, state: object, *, resumed: bool, rules: type[Rules] | None = None
 ) -> Endpoint:
-    """Return the endpoint of a state; ValueError says what no endpoint of this view can have.
+    """Return the endpoint of a state; ValueError says what is impossible in this view.
 
     ``rules`` takes the place of the protocol's own.
     """

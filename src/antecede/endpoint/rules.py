@@ -293,7 +293,7 @@ class Rules:
         return {}
 
     def load(self, state: Fields) -> None:
-        """Take over what :meth:`state` returned; ValueError says what no process can know."""
+        """Take over what :meth:`state` returned; ValueError says what is impossible."""
 
     def say(self, dest: int, word: object) -> None:
         """Send something for the protocol alone: a packet that brings no message."""

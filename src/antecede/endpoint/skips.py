@@ -1,4 +1,4 @@
-"""Messages that are declared lost: what no longer waits for them, and what rests on them.
+"""Messages that are declared lost: what no longer waits for them, and what depends on them.
 
 An endpoint has this from its first skip on, and asks it instead of its rules whether a packet is
 refused and what it waits for. A lost message took its own needs with it, so whoever needed it also
@@ -20,7 +20,7 @@ GONE: Final = SAVED_MAX
 
 
 class Skips:
-    """What one process will never get, and what rests on it."""
+    """What one process will never get, and what depends on it."""
 
     def __init__(self, rules: Rules, hold: Hold) -> None:
         self._rules = rules
@@ -31,7 +31,7 @@ class Skips:
         self._gaps: list[tuple[int, int, int]] = []
         """Senders, each with the numbers after and up to which messages of it are lost."""
         self._marks: dict[Need, dict[int, int]] = {}
-        """By lost message, the first message of each sender that rests on it."""
+        """By lost message, the first message of each sender that depends on it."""
         self._here: set[tuple[int, int]] = set()
         """Messages (sender, number) that were here when they would have been declared lost."""
 
@@ -65,7 +65,7 @@ class Skips:
         return True
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
-        """Return the lost messages that a packet's message rests on, and note that it does."""
+        """Return the lost messages that a packet's message depends on, and note that it does."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
         missing = set(rules.missing(packet))
         found = {
@@ -83,12 +83,12 @@ class Skips:
         for lost in found:
             firsts = self._marks.setdefault(lost, {})
             firsts.setdefault(sender, seq)
-            if lost.message is not None:  # who knew of it rests on it, even without asking for it
+            if lost.message is not None:  # who knew of it depends on it, even without asking for it
                 firsts.setdefault(self._view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
     def own_unmet(self) -> tuple[Need, ...]:
-        """Return the lost messages that this process's own next message rests on."""
+        """Return the lost messages that this process's own next message depends on."""
         return tuple(sorted(self._marks))
 
     def present(self, others: tuple[int, ...]) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class Skips:
         return FREE
 
     def _precedes(self, other: Packet, packet: Packet) -> bool:
-        """Tell whether a held message is a cause of another that rests on a lost one."""
+        """Tell whether a held message is a cause of another that depends on a lost one."""
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
@@ -153,7 +153,7 @@ class Skips:
     # What the endpoint tells it.
 
     def sent(self, seq: int) -> None:
-        """Note a message of our own: who knows of it rests on what we rest on."""
+        """Note a message of our own: who knows of it depends on what we depend on."""
         for firsts in self._marks.values():
             firsts.setdefault(self._rules.me, seq)
 
@@ -165,7 +165,7 @@ class Skips:
                 self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
 
     def state(self) -> State:
-        """Return what is lost, and what rests on it."""
+        """Return what is lost, and what depends on it."""
         numbers = self._view.numbers
         marks = [
             [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]

@@ -40,7 +40,7 @@ def read_edges(path: str | os.PathLike[str], rejected: list[Rejected]) -> list[M
 
 
 def parse_edges(text: str, rejected: list[Rejected]) -> list[Multicast]:
-    """Do the same with the text of an edge list."""
+    """Read the text of an edge list."""
     return multicasts(_edges(text.split("\n"), rejected), rejected)
 
 

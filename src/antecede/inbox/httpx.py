@@ -38,7 +38,7 @@ def carry(request: httpx.Request) -> None:
 
 
 async def carry_async(request: httpx.Request) -> None:
-    """Do the same for ``httpx.AsyncClient``."""
+    """Add the same headers, as a hook of ``httpx.AsyncClient``."""
     carry(request)
 
 

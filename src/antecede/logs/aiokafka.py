@@ -34,7 +34,7 @@ from antecede.logs.tasks import Tasks
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
-#: Seconds between two looks at the ends of logs.
+#: How often, in seconds, the ends of logs are looked up.
 LOOK_PACE: Final = 0.5
 #: Seconds to wait for the ends of logs.
 PATIENCE: Final = 10.0

@@ -37,7 +37,7 @@ from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, Remarks, c
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
-#: Seconds between two looks at the end of a log, and at topics that may have been made anew.
+#: How often, in seconds, the end of a log is looked up, and topics that may have been made anew.
 LOOK_PACE: Final = 0.5
 #: Seconds after which a producer asks again how many partitions a topic has, and which it is.
 TOPIC_AGE_MAX: Final = 60.0

@@ -14,7 +14,7 @@ from antecede.net.node import Node
 from antecede.net.settings import Limits
 
 PATHS: Final = ("store", "tls", "events")
-"""Settings that are files or folders; relative ones are meant from the folder of the TOML file."""
+"""Settings that are files or folders; relative ones are relative to the TOML file's folder."""
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "process": str,
     "listen": str,

@@ -42,12 +42,12 @@ def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
 
 #: Options that only rows with packets have.
 _OF_PACKETS = ("members", "protocol", "readers", "options")
-#: How many buckets destinations are hashed to, unless told.
+#: How many buckets destinations are hashed to by default.
 BUCKETS = 8
 COUNT_MAX = 1 << 16
 #: The most bytes that a bucket can be allowed to hold: what fits into one value of Java.
 BYTES_MAX = (1 << 31) - (1 << 20)
-#: How long ids of delivered rows are remembered, in seconds, unless told.
+#: How long ids of delivered rows are remembered by default, in seconds.
 HORIZON = 600.0
 #: What suits a session for ``reorder``: with a batch of rows in several parts, Spark reads one
 #: while Python packs another.

@@ -109,7 +109,7 @@ LOG_ENTRIES = 32
 LIVE_SHARE = 0.25
 #: Chunks up to this size are merged with later ones, so that there are few.
 CHUNK_BYTES = 16 << 20
-#: How many bytes of rows a bucket may hold, unless told.
+#: How many bytes of rows a bucket may hold by default.
 HELD_BYTES_MAX = 256 << 20
 #: How many batches a copy of the state may be behind and still be brought up to date.
 TRAIL = 8

@@ -59,9 +59,9 @@ def _specification(name: str) -> str:
 def after_skip(info: ProtocolInfo) -> list[str]:
     """Return what holds, and what may not, once messages were declared lost."""
     order = f"order may be lost: {info.lost_by_skip}" if info.lost_by_skip else "order is kept"
-    marks = "what rests on a loss says so"
+    marks = "what depends on a loss says so"
     if info.unmarked_by_skip:
-        marks = f"what rests on a loss may not say so: {info.unmarked_by_skip}"
+        marks = f"what depends on a loss may not say so: {info.unmarked_by_skip}"
     return [order, marks]
 
 

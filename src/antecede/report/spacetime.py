@@ -374,33 +374,41 @@ def _arrow(
     )
 
 
-_COLOURS: Mapping[str, str] = {
-    "late": "#D55E00",
-    "early": "#0072B2",
-    "chain": "#009E73",
-    "asked": "#A0457E",
-    "order": "#7a8691",
-    "plain": "#9aa4ad",
+_COLOURS: Mapping[str, tuple[str, str]] = {
+    "late": ("#D55E00", "#ff8f4a"),
+    "early": ("#0072B2", "#5cb0ea"),
+    "chain": ("#009E73", "#35c79b"),
+    "asked": ("#A0457E", "#dc8fc2"),
+    "order": ("#7a8691", "#8f9ba7"),
+    "plain": ("#9aa4ad", "#78838e"),
+    "ink": ("#1b1f24", "#e6edf3"),
+    "soft": ("#5c6670", "#9da7b3"),
+    "line": ("#d5dae0", "#3a424c"),
+    "paper": ("#fff", "#0f1318"),
+    "wash": ("#f7f8fa", "#1c2129"),
 }
+"""Each colour on a light page and on a dark one."""
+_MARKS = ("late", "early", "chain", "asked", "order", "plain")
 
 _STYLE = """
-.st{margin:1rem 0;border:1px solid #d5dae0;border-radius:6px;overflow:hidden;background:#fff}
+.st{margin:1rem 0;border:1px solid var(--st-line);border-radius:6px;overflow:hidden;
+background:var(--st-paper);color:var(--st-ink)}
 .st-bar{display:flex;flex-wrap:wrap;gap:.4rem .5rem;align-items:center;padding:.4rem .6rem;
-border-bottom:1px solid #e6e9ed;background:#f7f8fa}
-.st-bar button{min-width:2.1rem;min-height:2.1rem;border:1px solid #c3cad2;border-radius:4px;
-background:#fff;font:inherit;cursor:pointer}
+border-bottom:1px solid var(--st-line);background:var(--st-wash)}
+.st-bar button{min-width:2.1rem;min-height:2.1rem;border:1px solid var(--st-line);border-radius:4px;
+background:var(--st-paper);color:inherit;font:inherit;cursor:pointer}
 .st-legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
 .st-key::before{content:"";display:inline-block;width:1.4rem;height:0;margin-right:.35rem;
 vertical-align:middle;border-top:3px solid}
 .st-view{overflow:auto;max-height:32rem;touch-action:pan-x pan-y pinch-zoom}
 .st-view>svg{display:block;width:100%;height:auto}
-.st-lane{stroke:#c3cad2;stroke-width:1.5}
-.st-name{font:13px system-ui,sans-serif;text-anchor:end;fill:#1b1f24}
+.st-lane{stroke:var(--st-line);stroke-width:1.5}
+.st-name{font:13px system-ui,sans-serif;text-anchor:end;fill:var(--st-ink)}
 .st-event circle,.st-event rect,.st-sign circle,.st-sign rect
-{fill:#fff;stroke:#1b1f24;stroke-width:1.6}
-.st-event.st-send circle,.st-sign.st-send circle{fill:#1b1f24}
+{fill:var(--st-paper);stroke:var(--st-ink);stroke-width:1.6}
+.st-event.st-send circle,.st-sign.st-send circle{fill:var(--st-ink)}
 .st-event:hover circle,.st-event:focus circle,.st-event:hover rect,.st-event:focus rect
-{stroke:#D55E00;stroke-width:3}
+{stroke:var(--st-late);stroke-width:3}
 .st-event:focus,.st-message:focus{outline:none}
 .st-message path{fill:none;stroke-width:1.4}
 .st-message .st-wide{stroke:transparent;stroke-width:13;pointer-events:stroke}
@@ -409,12 +417,12 @@ vertical-align:middle;border-top:3px solid}
 .st-chain path:not(.st-wide){stroke-dasharray:7 4}
 .st-order path:not(.st-wide){stroke-dasharray:2 3}
 .st-key.st-chain::before{border-top-style:dashed}.st-key.st-order::before{border-top-style:dotted}
-.st-label{font:12px system-ui,sans-serif;text-anchor:middle;paint-order:stroke;stroke:#fff;
-stroke-width:4px}
-.st-tick{font:12px system-ui,sans-serif;text-anchor:middle;fill:#5c6670}
-.st-gap rect{fill:#fff}.st-gap text{text-anchor:middle;fill:#5c6670}
-.st-tip{display:block;padding:.45rem .7rem;border-top:1px solid #e6e9ed;font-size:.9rem;
-min-height:2.2rem;background:#f7f8fa;overflow-wrap:anywhere}
+.st-label{font:12px system-ui,sans-serif;text-anchor:middle;paint-order:stroke;
+stroke:var(--st-paper);stroke-width:4px}
+.st-tick{font:12px system-ui,sans-serif;text-anchor:middle;fill:var(--st-soft)}
+.st-gap rect{fill:var(--st-paper)}.st-gap text{text-anchor:middle;fill:var(--st-soft)}
+.st-tip{display:block;padding:.45rem .7rem;border-top:1px solid var(--st-line);font-size:.9rem;
+min-height:2.2rem;background:var(--st-wash);overflow-wrap:anywhere}
 """
 
 _SCRIPT = """
@@ -450,14 +458,19 @@ def behaviour() -> str:
     heads = "".join(
         f'<marker id="st-{mark}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="9" '
         f'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
-        f'<path d="M0 0 L10 5 L0 10 z" fill="{colour}"/></marker>'
-        for mark, colour in _COLOURS.items()
+        f'<path d="M0 0 L10 5 L0 10 z" style="fill:var(--st-{mark})"/></marker>'
+        for mark in _MARKS
     )
-    colours = "".join(
-        f".st-message.st-{mark} path:not(.st-wide){{stroke:{colour}}}"
-        f".st-message.st-{mark} text{{fill:{colour}}}"
-        f".st-key.st-{mark}::before{{border-color:{colour}}}"
-        for mark, colour in _COLOURS.items()
+    light, dark = (
+        "".join(f"--st-{name}:{pair[is_dark]};" for name, pair in _COLOURS.items())
+        for is_dark in (False, True)
+    )
+    colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    colours += "".join(
+        f".st-message.st-{mark} path:not(.st-wide){{stroke:var(--st-{mark})}}"
+        f".st-message.st-{mark} text{{fill:var(--st-{mark})}}"
+        f".st-key.st-{mark}::before{{border-color:var(--st-{mark})}}"
+        for mark in _MARKS
     )
     return (
         f"<style>{_STYLE}{colours}</style>"

@@ -69,8 +69,8 @@ def build(
 
 _NOTE = (
     "Each line is what a paper says, our verdict and the figure that matters; click on it for how "
-    "it was tested and the whole result. Verdicts by tests rest on the test suite, the others on "
-    "this run."
+    'it was tested and the whole result. "Settled by tests" means the test suite; all other '
+    "verdicts come from this run."
 )
 
 

@@ -242,13 +242,13 @@ def settings_for(master: str, memory: str, scratch: Path, *, light: bool) -> dic
 
 
 WAIT_SECONDS = 180.0
-"""How long a master may take to answer, and its cluster to run a first task, unless told."""
+"""How long a master may take to answer, and its cluster to run a first task, by default."""
 
 JVM_SECONDS = 600.0
 """How long this machine may take to start a JVM."""
 
 STOP_SECONDS = 5.0
-"""How long Spark may take to stop in good order; then its JVM is killed."""
+"""How long Spark may take to shut down cleanly; then its JVM is killed."""
 
 
 class Terminated(KeyboardInterrupt):

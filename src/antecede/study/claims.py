@@ -14,7 +14,7 @@ from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
-"""What a verdict rests on."""
+"""What a verdict is based on."""
 
 
 class Row(NamedTuple):

@@ -78,7 +78,7 @@ def _check_name(folder: Path, name: str) -> None:
     is_plain = name.isprintable() and 0 < len(name.encode()) <= NAME_MAX
     if not is_plain or Path(name).name != name or name == "ca" or name.endswith("-key"):
         msg = (
-            f"{name!r} cannot be a file and a common name; "
+            f"{name!r} cannot be a certificate name; "
             f"use 1 to {NAME_MAX} bytes, not 'ca', and no '-key' at the end"
         )
         raise UsageError(msg)

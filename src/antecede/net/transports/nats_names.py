@@ -14,7 +14,7 @@ PORT: Final = 4222
 GROUP: Final = "antecede"
 """The group of a URL that names none."""
 PAYLOAD_BYTES: Final = 1 << 19
-"""A node's largest payload unless told: a frame with it fits into NATS's own limit of 1 MiB."""
+"""A node's largest payload by default: a frame with it fits into NATS's own limit of 1 MiB."""
 PACKET_HEADER: Final = "Antecede-Packet"
 """What ``Codec.encode(packet, payload=False)`` returned, in Base64."""
 MESSAGE_HEADER: Final = "Antecede-Message"

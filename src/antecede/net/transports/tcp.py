@@ -256,7 +256,7 @@ class Outbound(Wire):
             self.turn_away(f"it does not count us among its members, in view {view}")
             self._refused(view)
         elif names_in(frame) != (self.peer, self.process):
-            self.turn_away(f"it calls itself {names_in(frame)[0]!r}")
+            self.turn_away(f"it claims to be {names_in(frame)[0]!r}")
         else:
             self.welcome.set_result(None)
 
@@ -322,7 +322,9 @@ class Inbound(Wire):
             return
         source, dest = names_in(frame)
         if self.has_tls and source != self.certified:
-            self.turn_away(f"it calls itself {source!r}, its certificate {self.certified!r}")
+            self.turn_away(
+                f"it claims to be {source!r}, but its certificate says {self.certified!r}"
+            )
         elif dest != self.process:
             self.turn_away(f"it looks for {dest!r}, but this is {self.process!r}")
         else:

@@ -72,7 +72,7 @@ def replay_log(
     events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> tuple[Schedule, list[str]]:  # fmt: skip
-    """Do the same, and also return which message of the log each row is."""
+    """Replay a log; return also which message of the log each row is."""
     require_columns(events.column_names)
     rows = _rows_in_order(events)
     _give_times(rows, mean_gap)

@@ -1,6 +1,6 @@
 """From which size on, and for which delays, PRS costs more than RST: section 6.3 of [JPCY97].
 
-Claim 0.6 rests on this experiment and on ``overhead``, which judges it.
+Claim 0.6 is judged by ``overhead``, from this experiment and its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """False causality over loads, casts and ways of sending: what [GK00] says remains.
 
-Claim 1.5 rests on this experiment; ``semantic`` judges it.
+This experiment is the basis of claim 1.5; ``semantic`` judges it.
 """
 
 from __future__ import annotations
