@@ -5,6 +5,8 @@ that appends, and to a stream of NATS. Effects often come some batches before th
 JVM or a Python worker dies first, then all. The query runs again with other parallelism. In the
 end each row must be there once per destination, after its causes, at positions without gaps. The
 `foreachBatch` notes what each attempt brings: the same rows at the same positions.
+
+Two more runs are not killed: many batches of destinations that live for one, and rows of 100 kB.
 """
 
 from __future__ import annotations
@@ -12,26 +14,37 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import antecede
+from antecede.errors import UsageError
+from antecede.reorder.api import SESSION
+from antecede.reorder.files import read_files, run_files
 from antecede.reorder.nats_client import Outgoing, make_stream, publish, read, state_of
+from antecede.reorder.progress import Figures
+from antecede.spark.session import session
 from tests.nats_server import NatsServer
 from tests.reorder.test_nats import place
 from tests.reorder.test_packets import MEMBERS, make_run
 from tests.reorder.test_reorder_cli import call, end_all, latest
-from tests.support.spark import lighten
+from tests.support.spark import family, lighten
 from tests.support.streams import Sent, audited, check_order, rows_table, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Appends what each attempt of a batch brings, and fails now and then after it has written.
 FOREACH = """
@@ -73,13 +86,16 @@ class Case(NamedTuple):
 def main() -> None:
     """Run all kinds, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", help=", ".join(KINDS))
+    parser.add_argument("kinds", nargs="*", help=", ".join([*KINDS, *LONG]))
     parser.add_argument("--kills", type=int, default=2, help="kills of each kind")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    for kind in asked.kinds or KINDS:
+    for kind in asked.kinds or [*KINDS, *LONG]:
         with tempfile.TemporaryDirectory(prefix="antecede-soak-") as folder:
-            soak(kind, Path(folder), asked.kills, asked.seed)
+            if kind in LONG:
+                LONG[kind](Path(folder))
+            else:
+                soak(kind, Path(folder), asked.kills, asked.seed)
 
 
 def soak(kind: str, folder: Path, kills: int, seed: int) -> None:
@@ -267,6 +283,93 @@ KINDS: dict[str, Any] = {
     "nats": _nats,
     "packets": _packed,
 }
+
+#: Batches of short-lived destinations, and how much more the last third may need than the second.
+BATCHES, GROWTH = 100, 1.2
+MEGABYTE = 1 << 20
+#: What a Python worker may need: for its libraries, and for a byte that its buckets may hold.
+WORKER_BYTES, TIMES_HELD = 400 * MEGABYTE, 8
+
+
+class Watch:
+    """Notes each batch's figures, and the memory of the largest Python worker after it."""
+
+    def __init__(self) -> None:
+        self.figures: list[Figures] = []
+        self.memory: list[int] = []
+
+    def __call__(self, figures: Figures) -> None:
+        self.figures.append(figures)
+        self.memory.append(max(map(_resident, family(os.getpid())[1:]), default=0))
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes of memory that a process of Python has; none for others."""
+    with contextlib.suppress(OSError):
+        if Path(f"/proc/{pid}/comm").read_text().startswith("python"):
+            return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf(
+                "SC_PAGESIZE"
+            )
+    return 0
+
+
+def _reordered(spark: SparkSession, folder: Path, **options: Any) -> Watch:
+    """Reorder the files of ``folder/in``, each in a batch of its own."""
+    watch = Watch()
+    run_files(
+        read_files(spark, folder / "in", "parquet", files=1),
+        folder / "out",
+        checkpoint=folder / "checkpoint",
+        options={"buckets": 2, **options},
+        every=None,
+        show=watch,
+    )
+    return watch
+
+
+def short_lives(folder: Path) -> None:
+    """Run batches whose destinations live for one: neither rows of state nor memory grow."""
+    rows = [Sent(f"m{n}", "", "s", n, (f"m{n - 1}",) if n else ()) for n in range(5)]
+    (folder / "in").mkdir()
+    for number in range(BATCHES):
+        batch = [replace(row, dest=f"c{number}.{at}") for at in range(200) for row in rows]
+        pq.write_table(rows_table(batch), folder / "in" / f"{number:04}.parquet")
+    with session("local[2]", app="soak", memory="1g", light=True) as spark:
+        watch = _reordered(spark, folder, horizon=3)
+    assert len(watch.figures) == BATCHES
+    assert sum(batch.rows_out for batch in watch.figures) == BATCHES * 1000
+    state = [batch.state_rows for batch in watch.figures]
+    third = BATCHES // 3
+    for name, sizes in (("rows of state", state), ("bytes of a worker", watch.memory)):
+        before, after = max(sizes[third : 2 * third]), max(sizes[2 * third :])
+        print(f"lives: {before:,} {name} in the second third of {BATCHES} batches, then {after:,}")
+        assert after <= GROWTH * before, sizes
+
+
+def large_rows(folder: Path) -> None:
+    """Hold rows of 100 kB: up to the limit within the worker's memory, beyond it in one line."""
+    payload, held = "x" * 100_000, 1200
+    effects = [f"m{n}" for n in range(held)]
+    (folder / "in").mkdir()
+    for number, ids in enumerate((effects[:600], effects[600:], ["root"])):
+        causes = [None if name == "root" else "root" for name in ids]
+        columns = {"id": ids, "causes": causes, "payload": [payload] * len(ids)}
+        table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+        pq.write_table(table, folder / "in" / f"{number:04}.parquet")
+    least = held * len(payload)
+    with session("local[2]", app="soak", memory="2g", light=True, config=SESSION) as spark:
+        with pytest.raises(UsageError, match="but held_bytes_max is") as refused:
+            _reordered(spark, folder, held_bytes_max=least // 2)
+        print(f"large: {refused.value}")
+        watch = _reordered(spark, folder, held_bytes_max=2 * least)
+    assert sum(batch.rows_out for batch in watch.figures) == held + 1
+    assert len(_ordered(folder / "out")) == held + 1
+    most, may = max(watch.memory), WORKER_BYTES + TIMES_HELD * least
+    print(f"large: {held} rows of 100 kB held, a worker had {most:,} bytes, may have {may:,}")
+    assert most <= may
+
+
+LONG = {"lives": short_lives, "large": large_rows}
 
 if __name__ == "__main__":
     main()

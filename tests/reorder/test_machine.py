@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -14,7 +13,7 @@ from antecede.reorder import bucket as buckets
 from antecede.reorder.bucket import Bucket, Policy
 from antecede.reorder.machine import DROPPED, TOO_LATE, Came, Runs
 from antecede.reorder.packets import number_of
-from antecede.reorder.store import DictStore
+from antecede.reorder.store import DictStore, read_head
 from tests.support.streams import Oracle, Sent, audited, check_order, stream, table_of
 
 SECOND = 1_000_000
@@ -65,7 +64,7 @@ class Driver:
 
     def _take_turns(self) -> None:
         """Go on with the copy that another worker has, which lacks some batches."""
-        head = json.loads(self.store.head() or "{}")
+        head = read_head(self.store)
         self.bucket, self.spare = self.spare, self.bucket
         is_of_this_state = self.bucket.trail and self.bucket.trail[-1] in head["trail"]
         if is_of_this_state and self.bucket.catch_up(self.store, head):
@@ -200,7 +199,7 @@ def test_a_copy_of_a_batch_that_failed_is_not_used() -> None:
     failed.offer(table_of([Sent("b", "d", "s", 2, ())]), 5 * SECOND)
     failed.save(DictStore())
     driver.give(Sent("c", "d", "s", 3, ()))
-    head = json.loads(driver.store.head() or "{}")
+    head = read_head(driver.store)
     assert failed.trail[-1] not in head["trail"]
 
 
@@ -289,6 +288,24 @@ def test_a_destination_of_one_batch_leaves_nothing_behind(monkeypatch: pytest.Mo
     assert max(sizes[80:]) <= 1.1 * max(sizes[20:40])
     (row,) = driver.give(Sent("more", "always", "a", 1000, ()))
     assert row["position"] == 101, "a destination that lived longer than the horizon is kept"
+
+
+def test_a_forgotten_destination_that_returns_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within the horizon it counts on. Later nothing is left of it, so ids tell its rows apart."""
+    monkeypatch.setattr(buckets, "LOG_ENTRIES", 1)
+    driver = Driver(policy(horizon=5 * SECOND), random.Random(2))
+    driver.give(Sent("1", "d", "a", 1, ()), Sent("2", "d", "a", 2, ("1",)), at=1)
+    (row,) = driver.give(Sent("3", "d", "a", 3, ("2",)), at=5)
+    assert row["position"] == 3
+    for step in range(3):
+        driver.give(Sent(f"{step}", "other", "a", step, ()), at=20 + step)
+    assert len(driver.bucket.machine.positions) == 1, "nothing is left behind"
+    rows = driver.give(Sent("5", "d", "a", 5, ("4",)), Sent("4", "d", "a", 4, ()), at=30)
+    assert [(row["id"], row["position"]) for row in rows] == [("4", 1), ("5", 2)]
+    places = [(row["dest"], row["position"], row["id"]) for row in driver.out]
+    assert len(places) == len(set(places))
 
 
 def test_a_destination_with_held_rows_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -355,7 +355,7 @@ def test_a_checkpoint_of_the_first_layout_is_refused_in_one_line(
     wanted = "the checkpoint's state has version 1, this antecede reads version 2; go on with"
     with pytest.raises(StreamingQueryException) as caught:
         run()
-    assert reason_of(str(caught.value)).startswith(wanted)
+    assert reason_of(str(caught.value), tmp_path).startswith(wanted)
     with pytest.raises(UsageError, match=wanted):
         waiting(spark, str(tmp_path / "checkpoint"))
 

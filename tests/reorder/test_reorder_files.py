@@ -1,9 +1,11 @@
-"""The columns of files that are reordered: those of all files, or one line that says what to do."""
+"""Files that are reordered: their columns, and one line that says what to do where that fails."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +13,7 @@ import pytest
 
 from antecede.errors import UsageError
 from antecede.reorder.api import reorder
-from antecede.reorder.files import read_files
+from antecede.reorder.files import read_files, run_files
 from tests.reorder.test_reorder import finish
 
 if TYPE_CHECKING:
@@ -88,3 +90,79 @@ def test_a_number_that_is_none_rejects_its_row_only(spark: SparkSession) -> None
     reasons = {row.id: row.rejected for row in found}
     wrong = "seq is missing or not a whole number"
     assert reasons == {"1": None, "2": wrong, "3": wrong}
+
+
+def ordered(spark: SparkSession, folder: Path, state: Path, **options: Any) -> list[str]:
+    """Reorder the files of ``folder/in``, one a batch; return the batches that are written."""
+    files, out = read_files(spark, folder / "in", "parquet", files=1), folder / "out"
+    run_files(
+        files,
+        out,
+        checkpoint=state,
+        options={"buckets": 1, **options},
+        every=None,
+        show=lambda _: None,
+    )
+    return sorted(path.name for path in (out / "ordered").iterdir())
+
+
+def put(folder: Path, number: int, names: list[str], cause: str | None, size: int = 1) -> None:
+    folder.mkdir(exist_ok=True)
+    columns = {"id": names, "causes": [cause] * len(names), "payload": ["x" * size] * len(names)}
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    pq.write_table(table, folder / f"{number}.parquet")
+
+
+def cut(state: Path, pattern: str) -> None:
+    files = [path for path in state.glob(pattern) if path.is_file() and path.name[0] != "."]
+    assert files
+    for path in files:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+HARM: dict[str, Callable[[Path], None]] = {
+    "cut files of state": lambda state: cut(state, "state/0/[0-9]*/*"),
+    "no state": lambda state: shutil.rmtree(state / "state"),
+    "a cut list of offsets": lambda state: cut(state, "offsets/*"),
+    "cut metadata": lambda state: cut(state, "metadata"),
+}
+
+
+def test_a_damaged_or_unrelated_checkpoint_is_refused_in_one_line_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", 0, ["1"], None)
+    assert ordered(spark, tmp_path, tmp_path / "state") == ["batch=0"]
+    other = tmp_path / "other"
+    counts = spark.readStream.schema("id string").parquet(str(tmp_path / "in")).groupBy("id")
+    writer = counts.count().writeStream.outputMode("complete").format("memory").queryName("counts")
+    start = writer.option("checkpointLocation", str(other)).trigger(availableNow=True).start
+    finish(start)
+    put(tmp_path / "in", 1, ["2"], "1")
+    for name, harm in HARM.items():
+        state = tmp_path / name
+        shutil.copytree(tmp_path / "state", state)
+        harm(state)
+        check_refusal(spark, tmp_path, state)
+    check_refusal(spark, tmp_path, other)
+    assert ordered(spark, tmp_path, tmp_path / "state") == ["batch=0", "batch=1"]
+
+
+def check_refusal(spark: SparkSession, folder: Path, state: Path) -> None:
+    with pytest.raises(UsageError, match="is damaged, or that of another query") as caught:
+        ordered(spark, folder, state)
+    assert str(caught.value).startswith(f"the checkpoint {state} ")
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in (folder / "out" / "ordered").iterdir()] == ["batch=0"]
+
+
+def test_large_rows_are_held_up_to_the_limit(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, [f"m{number}" for number in range(30)], "root", size=100_000)
+    state = tmp_path / "state"
+    with pytest.raises(UsageError, match=r"would hold 30 rows .* held_bytes_max is 2,000,000"):
+        ordered(spark, tmp_path, state, held_bytes_max=2_000_000)
+    put(tmp_path / "in", 1, ["root"], None)
+    assert ordered(spark, tmp_path, state, held_bytes_max=4_000_000) == ["batch=0", "batch=1"]
+    found = pq.read_table(tmp_path / "out" / "ordered").sort_by("position").column("id").to_pylist()
+    assert found[0] == "root"
+    assert len(found) == 31

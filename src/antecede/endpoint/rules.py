@@ -20,7 +20,9 @@ from antecede.errors import QueueFullError
 Own = Mapping[int, object]
 """What single copies of a message say besides, by destination."""
 ALIKE: Final[Own] = {}
+"""The answer of :meth:`Rules.stamp` if no copy says anything besides."""
 NOBODY: Final[list[int]] = []
+"""No keys: a packet that waits for nobody."""
 State = dict[str, object]
 """Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
 
@@ -146,9 +148,10 @@ class Rules:
         raise NotImplementedError
 
     def repeat(self) -> bool:
-        """Send one more message behind the last, in a run, without making it.
+        """Send one more message to the one process where the last went, without making it.
 
-        False says that this is not all that happened: it has to be sent as any other.
+        Its packet follows from the last one's: see :meth:`Wire.later`. False says that it does not:
+        nothing has changed, and the message has to be stamped.
         """
         return False
 
@@ -210,9 +213,9 @@ class Rules:
         return False
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """Record that the turn came of so many messages behind another, in a run.
+        """Record that the turn came of so many messages behind ``first``, in a run.
 
-        False says that something else waits: each has to be taken as any other.
+        ``first`` was taken before. False says that nothing changed: each has to be taken alone.
         """
         return False
 

@@ -13,35 +13,39 @@ paper assumes FIFO channels, but the algorithm does not need them.
 
 Names
 -----
-=================  =========================================================================
+=================  ===============================================================================
 paper              here
-=================  =========================================================================
-``LOG_j``          ``Optimal._tops`` and ``Optimal._log``: see :mod:`antecede.endpoint.logs`
-``SR_j``           ``Rules.reached``
-``clock_j``        ``Message.seq``
-``M.Dests``        ``Message.dests``, a mask; the sender itself is left out
+=================  ===============================================================================
+``(i, a)``         a *key*, ``a << shift | i``, so ``key & low`` is i
+``Dests``          a mask: bit d for member d; entries leave out their message's sender
+``LOG_j``          ``_log``, key -> Dests, and ``_tops``; ``_heard`` is yet to be merged into both
+``TS(i, LOG_j)``   ``_tops[i]``, the newest key of i; it stands for an entry that names nobody
+``SR_j[i]``        ``Rules.reached[i]``, a key
+``clock_j``        ``Rules.made``, and ``Message.seq`` of the last message
 ``O_M``            ``Message.control`` (tops, log) and ``Packet.own``, the needs of one copy
-=================  =========================================================================
+=================  ===============================================================================
 
-:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, by names. Here SND(2) is
-computed once for all copies: the copy for d differs from the others only in the entries that name
-d. These are its *needs*, and the log that all copies share names no destination of M.
+The log holds no entry that names nobody, so PURGE_NULL_ENTRIES has nothing to do. SND(2) is
+computed once for all copies (4.5): the copy for d differs from the others only in the entries that
+name d. Their keys are its *needs*, and the log that all copies share names no destination of M.
+:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, by names.
 
 Differences from the paper
 --------------------------
-The initial entries (i, 0, {}) are left out: an absent sender means the same. RCV(3) to RCV(5) wait
-for the next send, and a delivery only notes what its message carried. Then the newest is merged
-first, and one that its sender knew of is passed over: whoever knew of a message had merged all that
-it carried. The log is the same whenever it is looked at.
+The initial entries (i, 0, {}) are the first tops; no message shows them. RCV(3) to RCV(5) wait for
+the next send: a delivery only puts its message into ``_heard``. The newest is then merged first,
+and a message that the sender of a newer one knew of is skipped: whoever knows of a message has
+merged all that it carried. The log is the same whenever it is looked at.
 
-``lookahead`` (4.5) merges a message's control on arrival. To purge by a message that is not
-delivered, as the paper remarks, alone loses order, because the guarantee holds only in the causal
-future of a send; so its own entries are merged as well, and messages may then wait longer than
-necessary. ``hardware_multicast`` (4.5) sends the log as it was, and the receiver applies SND(2)
-with its own name. ``differential`` (3.5) sends, on each channel, the changes to the control sent
-there before; packets of a channel are then handled in order, as causal order requires anyway. It
-costs the last control sent and received on each channel as state. Entries stay in the log even if
-all channels have carried them, because their absence would mean something.
+``lookahead`` (4.5) merges a message on arrival. The paper does RCV(4) there without RCV(3), and so
+loses order: O_M lacks what M replaces, and to forget that is safe only for those who know of M.
+Here M's own entry is merged too, and names us until M is delivered; messages may wait longer than
+necessary.
+``hardware_multicast`` (4.5) sends the log as it was, and the receiver does SND(2).
+``differential`` (3.5) sends, on each channel, the changes to the control sent there before; packets
+of a channel are then handled in order, as causal order requires anyway. Its price is state: the
+last control sent and received on each channel. Unlike 3.5, entries stay in the log when all
+channels have carried them, because their absence would mean something.
 
 References
 ----------
@@ -74,7 +78,7 @@ from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
 HEARD_MAX: Final = 64
-"""How many messages may wait to be merged."""
+"""How many messages may wait to be merged: they take memory until then."""
 _OFF: Final = False
 _BROKEN: Final = frozenset({"no_overblocking", "necessity"})
 """What ``lookahead`` gives up."""
@@ -91,12 +95,12 @@ class OptimalWire(LogWire):
         self.names_dests = bool(view.options["hardware_multicast"])
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
-        """Return a packet of a run: its message needs the one before, and knows no others."""
+        """Return the packet that ``Optimal.repeat`` sent so many places behind the first."""
         message, source = first.content, first.source_no
-        if type(self) is not OptimalWire or message.seq + ahead > COUNT_MAX or not message.seq:
-            return None
+        if self.names_dests or not 0 < message.seq <= COUNT_MAX - ahead:
+            return None  # hardware multicast has no runs, and number 0 brings no message
         seq, (tops, log) = message.seq + ahead, message.control
-        key = seq - 1 << self.view.shift | source
+        key = seq - 1 << self.view.shift | source  # the message before: O_M's top, and the one need
         control = logs.entered(tops, log, key, 0, self.view.low)
         made = Message(self.view, source, seq, message.dests, payload, control)
         return Packet(made, source, first.dest_no, first.n + ahead, [key])
@@ -132,14 +136,14 @@ class Optimal(Rules):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._tops: Tops = list(range(view.n))
+        self._tops: Tops = list(range(view.n))  # (i, 0, {}) for all i
         self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
-        """Messages that LOG_j does not show yet: keys, destinations and controls, oldest first."""
-        self._is_known = False
-        """Whether the first of these is our own last message, which carried all of ``_log``."""
+        """What ``_tops`` and ``_log`` lack: keys, destinations and controls, oldest first."""
+        self._is_own_first = False
+        """Whether the first of these is our own last message, which carried ``_tops``, ``_log``."""
         self._run: Tops = []
-        """The tops of that message, if it ends a run; no packet shares them, so they may change."""
+        """The tops of that message if :meth:`repeat` sent it; no packet shares them."""
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -153,45 +157,48 @@ class Optimal(Rules):
             raise UsageError("differential excludes hardware_multicast and lookahead; choose one")
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Send M; SND(1), the next clock, is its number already."""
+        """Send M; the endpoint did SND(1), and ``message.seq`` is the new clock."""
         if self._heard:
-            self._merge()
+            self._merge()  # the log is then a new one, which no message shares yet
         dests, log = message.dests & ~(1 << self.me), self._log
-        # SND(2) and SND(3): d alone learns the entries that name it, and then no entry names d.
+        # SND(2), SND(3): take M.Dests from all entries; each d gets the keys of those that named d.
         needs = logs.take(log, dests) if log else ALIKE
         message.control = control = self._tops, log
-        # SND(4): M itself is merged like what is received. SND(5): this form needs no purging.
+        # SND(4): the next merge enters M, as if we had received it.
         self._heard.append((message.seq << self.shift | self.me, dests, control))
-        self._is_known = True
+        self._is_own_first = True
         return needs
 
     def repeat(self) -> bool:
-        """SND(2) to SND(5) for M, if our last message L went to d alone, and M follows at once.
+        """SND(1) to SND(5) for M, which follows our last message L in a *run*: both go to d alone.
 
-        SND(2) and SND(3): the one entry that names d is L's, and M brings it to d as its need. So
-        all that O_M has besides L's control is that L was sent: in ``tops``.
+        SND(2) and SND(3): after L the one entry that names d is L's, so L is M's one need. Then
+        L's entry names nobody, and O_M is L's control with L as our newest in ``tops``.
         """
         heard = self._heard
-        if len(heard) != 1 or not self._is_known or type(self) is not Optimal:
-            return False  # something was delivered in between, or nothing was sent before
+        if len(heard) != 1 or not self._is_own_first:
+            return False  # something was delivered since, or L's entry is merged already
         key, dests, (tops, log) = heard[0]
         if dests & dests - 1 or not dests:
-            return False  # L went to several
+            return False  # L went to several, or to ourselves alone
         if tops is not self._run:
             tops = self._run = tops.copy()
         tops[self.me] = key
-        heard[0] = key + (1 << self.shift), dests, (tops, log)  # SND(4): M in place of L
+        # SND(1), SND(4): M, with the next clock, in place of L.
+        heard[0] = key + (1 << self.shift), dests, (tops, log)
         return True
 
     def check(self, packet: Packet) -> str:
+        """Refuse O_M if it has an entry of ours with a clock that we have not reached."""
         newest = packet.content.control[0][self.me] >> self.shift
         return self.too_new(newest) if newest > self.made else ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """RCV(1), the Delivery Condition: SR_j has each message that O_M says was sent to j."""
+        """RCV(1): the entries of O_M that name us; M waits until SR_j has reached them all."""
         return packet.own or NOBODY
 
     def blocker(self, packet: Packet) -> int:
+        """RCV(1), the Delivery Condition: return a need that SR_j has not reached, or FREE."""
         if packet.own:
             reached, low = self.reached, self.low
             for key in packet.own:
@@ -200,7 +207,7 @@ class Optimal(Rules):
         return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2), and a note for RCV(3) to RCV(5)."""
+        """RCV(2); M waits in ``_heard`` for RCV(3) to RCV(5). Return where SR_j rose."""
         message, heard = packet.content, self._heard
         sender = message.sender
         self.reached[sender] = key = message.seq << self.shift | sender
@@ -210,28 +217,30 @@ class Optimal(Rules):
         return self.places[sender]
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """RCV(2) for a run; RCV(3) to RCV(5) only for its last message, which shows the others."""
+        """RCV(2) for the ``count`` messages behind the first in a run, which is delivered.
+
+        RCV(3) to RCV(5) wait, for the last one alone: it carries all that the others did.
+        """
         message = first.content
         sender, shift = message.sender, self.shift
         key = message.seq << shift | sender
-        is_next = self.reached[sender] == key and message.seq + count <= COUNT_MAX
-        if type(self) is not Optimal or not is_next:
+        if self.reached[sender] != key or message.seq + count > COUNT_MAX:
             return False
         tops, log = message.control
-        before = key + (count - 1 << shift)  # what the last message follows, and knows of
+        before = key + (count - 1 << shift)  # the last but one: O_M's top, as in repeat()
         control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
-            self._heard.pop()  # the last one carries all that the first did
+            self._heard.pop()
         self._heard.append((last, message.dests, control))
         if len(self._heard) > HEARD_MAX:
             self._merge()
         return True
 
     def _merge(self) -> None:
-        """RCV(3) to RCV(5) for all that was heard, the newest first; RCV(5) needs no purging.
+        """RCV(3) to RCV(5) for ``_heard``, which is not empty: the newest first, LOG_j last.
 
-        ``tops`` and ``log`` begin as the newest one's control, and take in the others, then LOG_j.
+        RCV(3): no O_M received names us, because needs are kept apart. RCV(5): nothing to purge.
         """
         low, mine = self.view.low, 1 << self.me
         tops: Tops = []
@@ -243,16 +252,17 @@ class Optimal(Rules):
             elif key > tops[sender]:
                 tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
             else:
-                continue  # whoever sent one that is merged knew of it
-            tops[sender] = key  # RCV(3): O_M gets M itself, for its other destinations
+                continue  # the sender of a newer one knew of it, and had merged all of it
+            tops[sender] = key  # RCV(3): O_M gets M's own entry, without us
             if rest := dests & ~(1 << sender | mine):
                 log[key] = rest
-        if not self._is_known:
-            tops, log = logs.merged(tops, log, self._tops, self._log, low)  # RCV(4): LOG_j
+        if not self._is_own_first:  # else our own message has brought LOG_j in
+            tops, log = logs.merged(tops, log, self._tops, self._log, low)  # RCV(4)
         self._heard.clear()
-        self._tops, self._log, self._is_known = tops, log, False
+        self._tops, self._log, self._is_own_first = tops, log, False
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Compare with TS(sender, O_M)."""
         return packet.content.control[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
@@ -266,7 +276,7 @@ class Optimal(Rules):
         return len(logs.entries(self.view, *self._settled()))
 
     def _settled(self) -> Control:
-        """Return the log with all that was heard."""
+        """Return LOG_j in its two parts, with nothing left in ``_heard``."""
         if self._heard:
             self._merge()
         return self._tops, self._log
@@ -283,10 +293,11 @@ class Optimal(Rules):
 
 
 class Remarks(Optimal):
-    """``hardware_multicast`` and ``lookahead``. All is merged at once."""
+    """``hardware_multicast`` and ``lookahead``. All is merged at once, so ``_heard`` is empty."""
 
-    HEARS: ClassVar = True
-    blocker = Rules.blocker
+    HEARS: ClassVar = True  # the endpoint calls arrived()
+    blocker = Rules.blocker  # goes by needs(), not by packet.own
+    repeat, repeated = Rules.repeat, Rules.repeated  # no runs
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -294,7 +305,7 @@ class Remarks(Optimal):
         self._looks_ahead = bool(view.options["lookahead"])
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """SND(2) to SND(5); hardware sends the log as it was, to all."""
+        """SND(2) to SND(5); with hardware multicast O_M is the log before SND(2), for all."""
         before = self._log.copy()
         needs = super().stamp(message, others, event, after)
         if self._is_hardware:
@@ -304,29 +315,26 @@ class Remarks(Optimal):
         return needs
 
     def needs(self, packet: Packet) -> list[int]:
+        """RCV(1); with hardware multicast the shared log names us where we have to wait."""
         if not self._is_hardware:
             return super().needs(packet)
         log = packet.content.control[1]
         return [key for key, mask in log.items() if mask >> self.me & 1]
 
     def arrived(self, packet: Packet) -> None:
-        """RCV(3) to RCV(5) early, with the needs too: nothing that they name is delivered yet."""
+        """RCV(3) to RCV(5) early: M and its needs name us until we deliver them."""
         if not self._looks_ahead:
             return
-        key, sender, bit = self.key(packet), packet.content.sender, 1 << self.me
+        message, bit = packet.content, 1 << self.me
         tops, log = self._carried(packet)
         log = log | {need: log.get(need, 0) | bit for need in self.needs(packet)}
-        rest = packet.content.dests & ~(1 << sender)
-        if key <= self._tops[sender]:
-            rest &= self._log.get(key, 0)  # others told of M before; RCV(4): what both name stays
-        tops, log = logs.entered(tops, log, key, 0, self.low)
-        self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
-        if rest:
-            self._log[key] = rest
+        dests = message.dests & ~(1 << message.sender)
+        tops, log = logs.entered(tops, log, self.key(packet), dests, self.low)  # RCV(3), with us
+        self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)  # RCV(4)
         self._drop_delivered()
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2) to RCV(5)."""
+        """RCV(2) to RCV(5); with lookahead only the rest of RCV(3): we are no longer named."""
         message = packet.content
         self.reached[message.sender] = key = self.key(packet)
         if self._looks_ahead:
@@ -337,7 +345,7 @@ class Remarks(Optimal):
         return self.places[message.sender]
 
     def _carried(self, packet: Packet) -> Control:
-        """Return O_M, after SND(2) if the sender left that to us."""
+        """Return O_M without the needs; with hardware multicast this is SND(2)."""
         tops, log = packet.content.control
         drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
         return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
@@ -398,12 +406,14 @@ class DifferentialWire(Wire):
 class Differential(Optimal):
     """``differential``: a packet says what changed since the one before on its channel.
 
-    So a channel's packets are handled in order: places from ``n`` on are channels, and their keys
-    count packets. All keys have one more bit for that.
+    So a channel's packets are handled in order. ``reached`` has two halves: SR_j by sender, then,
+    by source, the number of its last packet. Its keys, which are also those of ``needs``,
+    have one more bit to tell the halves; keys in logs and entries have not.
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
-    blocker = Rules.blocker
+    blocker = Rules.blocker  # goes by needs(), not by packet.own
+    repeat, repeated = Rules.repeat, Rules.repeated  # no runs
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -421,7 +431,7 @@ class Differential(Optimal):
         for dest in others:
             keys = cast("list[int]", needs.get(dest, NOBODY))
             entries = shared | {key: shared.get(key, 0) | 1 << dest for key in keys}
-            own[dest] = _change(self._last_sent[dest], entries, self.view)
+            own[dest] = _change(self._last_sent[dest], entries)
             self._last_sent[dest] = entries
         return own
 
@@ -429,7 +439,7 @@ class Differential(Optimal):
         return self.too_new(logs.newest(self.view, packet.own[2])[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
-        """RCV(1), after the packet before on the channel; until then as far as it can be told."""
+        """RCV(1), after the packet before on the channel; until then the changes tell part."""
         bit, low, shift = 1 << self.me, self.view.low, self.shift
         place = low + 1 + packet.source_no
         before = packet.n - 1 << shift + 1 | place
@@ -439,20 +449,20 @@ class Differential(Optimal):
         return [before, *found]
 
     def _entries(self, packet: Packet) -> Entries:
-        """Return O_M: what the channel carried before, with the changes; any can be applied."""
+        """Return O_M: what the channel carried before, with the changes of this packet."""
         is_all, gone, fresh = packet.own
         if is_all:
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
-        if len(entries) > self.view.n * (self.view.n + 1):  # no process says so much
+        if len(entries) > self.view.n * (self.view.n + 1):  # Lemma 1 allows less: a liar
             entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         place = key & self.low
-        if place > self.view.low:
+        if place > self.view.low:  # the packet before: its message is some earlier one
             return packet.source_no, packet.content.seq - 1
         return place, key >> self.shift + 1
 
@@ -463,13 +473,13 @@ class Differential(Optimal):
         return logs.newest(self.view, self._entries(packet))[sender] >> self.shift >= seq
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2) to RCV(5), with all of O_M."""
+        """RCV(2) to RCV(5), with O_M as the changes make it."""
         message, source, bit = packet.content, packet.source_no, 1 << self.me
         self._last_received[source] = entries = self._entries(packet)
         place = self.view.low + 1 + source
         self.reached[source] = self.key(packet)
         self.reached[place] = packet.n << self.shift + 1 | place
-        log = {key: rest for key, mask in entries.items() if (rest := mask & ~bit)}
+        log = {key: rest for key, mask in entries.items() if (rest := mask & ~bit)}  # RCV(3)
         control = logs.newest(self.view, entries), log
         self._heard.append((message.seq << self.shift | source, message.dests, control))
         self._merge()
@@ -483,21 +493,21 @@ class Differential(Optimal):
 
     def load(self, state: Fields) -> None:
         super().load(state)
-        anything = [SAVED_MAX << self.shift] * (self.view.low + 1)
+        tops = [SAVED_MAX << self.shift] * self.view.n  # entries of any clock
         for name, kept in (("last_sent", self._last_sent), ("last_received", self._last_received)):
             for place, entries in enumerate(state.list(name, self.view.n)):
                 one = Fields(name, {name: entries})
-                kept[place] = logs.load_log(one, name, self.view, anything, is_open=True)
+                kept[place] = logs.load_log(one, name, self.view, tops, is_open=True)
 
 
-def _change(before: Entries, after: Entries, view: View) -> Change:
+def _change(before: Entries, after: Entries) -> Change:
     """Return what turns ``before`` into ``after``, or all of it where that is smaller.
 
-    An entry that names nobody is gone as soon as its sender has a newer one, without a word.
+    An entry that named nobody goes without a word: its sender has a newer one, so the receiver
+    purges it too.
     """
-    tops, after = logs.newest(view, after), dict(sorted(after.items()))
-    left = [key for key in before if key not in after]
-    gone = sorted([key for key in left if before[key] or key > tops[key & view.low]])
+    after = dict(sorted(after.items()))
+    gone = sorted([key for key, mask in before.items() if mask and key not in after])
     fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
     change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)
     return (False, gone, fresh) if change.model_bytes < whole.model_bytes else (True, [], after)

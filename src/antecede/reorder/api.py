@@ -29,7 +29,7 @@ from antecede.reorder.progress import METRICS
 from antecede.reorder.store import PACKET_STATE_VERSION, STATE_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
@@ -262,11 +262,7 @@ def _on_stream(
         read = Commanded(has_dest="dest" in told.columns, buckets=buckets)
         obeyed = partial(packing.pack_commands, number=read)
         packed = packed.unionByName(told.mapInArrow(obeyed, packing.PACKED))
-    emitted = (
-        packed.select("*", _time_of_batch().alias(packing.NOW))
-        .groupBy("bucket")
-        .transformWithState(packing.Reorder(policy), packing.EMITTED, "append", mode)
-    )
+    emitted = packing.order_stream(packed, policy, mode)
     # Few expressions: Spark writes code for them in every task.
     has_figures = F.col("came").isNotNull()
     observed = emitted.observe(
@@ -279,19 +275,6 @@ def _on_stream(
         F.collect_list(F.when(has_figures, F.struct("bucket", "held", "oldest"))).alias("buckets"),
     )
     return observed.select("rows").mapInArrow(packing.unpack, schema)
-
-
-def _time_of_batch() -> Column:
-    """Return the time of the batch in microseconds, the same if the batch is repeated.
-
-    Spark writes the time into the code that it generates, and would compile that code again for
-    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and what that
-    sorts.
-    """
-    from pyspark.sql import functions as F
-
-    now = F.unix_micros(F.current_timestamp())
-    return F.array_sort(F.array(now))[0]
 
 
 def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool) -> DataFrame:

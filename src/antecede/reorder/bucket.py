@@ -36,8 +36,10 @@ from antecede.reorder.store import (
     Store,
     pack_numbers,
     pack_table,
+    read_head,
     unpack_numbers,
     unpack_table,
+    write_head,
 )
 from antecede.spark.tasks import no_collection
 
@@ -352,13 +354,16 @@ class Bucket:
             left = [ref for ref in changes.left if ref[0] in self.chunks]
             store.put("log", number, pack_numbers(delta(machine, changes, left, now)))
         self.trail = [*self.trail[1 - TRAIL :], uuid.uuid4().hex]
-        store.put_head(self.head())
+        write_head(store, self.head())
         self._is_saved = True
+
+    def held_bytes(self) -> int:
+        """Return how many bytes the rows have that wait here."""
+        return sum(chunk.table.nbytes for chunk in self.chunks.values())
 
     def _check_room(self) -> None:
         """Refuse to hold more than was allowed; nothing is saved then."""
-        size = sum(chunk.table.nbytes for chunk in self.chunks.values())
-        most = self.policy.held_bytes_max
+        size, most = self.held_bytes(), self.policy.held_bytes_max
         if size > most:
             msg = (
                 f"a bucket would hold {len(self.machine.held):,} rows of {size:,} bytes that wait "
@@ -367,10 +372,10 @@ class Bucket:
             )
             raise UsageError(msg)
 
-    def head(self) -> str:
+    def head(self) -> dict[str, Any]:
         """Return what tells how to read the rest of the state, and whether a copy is current."""
         policy, machine = self.policy, self.machine
-        head = {
+        return {
             "version": policy.version,
             "fixed": json.loads(policy.fixed),
             "columns": json.loads(policy.columns),
@@ -382,7 +387,6 @@ class Bucket:
             "held": len(machine.held),
             "oldest": machine.oldest(),
         }
-        return json.dumps(head)
 
     def _write_base(self, store: Store, now: int) -> None:
         machine, number = self.machine, self.generation
@@ -406,10 +410,9 @@ class Bucket:
     def load(cls, policy: Policy, store: Store) -> Bucket:
         """Return the bucket that was saved; refuse a state that was written otherwise."""
         bucket = cls(policy)
-        text = store.head()
-        if text is None:
+        head = read_head(store)
+        if not head:
             return bucket
-        head = json.loads(text)
         check_head(head, policy)
         machine = bucket.machine
         bucket.generation, bucket.base = head["generation"], head["base"]

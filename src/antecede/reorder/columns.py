@@ -75,8 +75,7 @@ class Declared:
         columns = {
             field: table.column(name).combine_chunks() for field, name in self.cast.given().items()
         }
-        dest = columns.get("dest")
-        place = np.full(rows, SPARK_SEED) if dest is None else hash_words(dest, _seeds(rows))
+        place = _places(columns.get("dest"), rows)
         key, lists = hash_words(columns["id"], place), hash_each(columns["causes"], place)
         channel, seq = np.zeros(rows, np.int64), pa.array(np.zeros(rows, np.int64))
         if self.names.numbered:
@@ -138,10 +137,8 @@ class Commanded:
         """Return each command's bucket, action and the key of its message; drop the unreadable."""
         table = table.filter(pc.is_in(table.column("action"), pa.array([RELEASE, DROP])))
         table = table.drop_null()
-        rows = len(table)
-        place = np.full(rows, SPARK_SEED)
-        if self.has_dest:
-            place = hash_words(table.column("dest").combine_chunks(), _seeds(rows))
+        dest = table.column("dest").combine_chunks() if self.has_dest else None
+        place = _places(dest, len(table))
         return pa.table(
             {
                 ACTION: table.column("action"),
@@ -151,8 +148,10 @@ class Commanded:
         )
 
 
-def _seeds(rows: int) -> Ints:
-    return np.full(rows, SPARK_SEED)
+def _places(dest: Column | None, rows: int) -> Ints:
+    """Return the numbers of destinations; without any, all rows have one."""
+    one = np.full(rows, SPARK_SEED)
+    return one if dest is None else hash_words(dest, one)
 
 
 def _null(column: Column) -> Flags:

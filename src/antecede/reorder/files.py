@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import split
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
@@ -25,7 +25,7 @@ from antecede.spark.session import is_from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 _REMARK = b"Streaming TransformWithStateInPandas Python worker"
@@ -72,6 +72,12 @@ _OLD_STATE = re.compile(
     r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*"
     r"Existing key_schema=StructType\(StructField\(bucket,IntegerType,true\)\)",
     re.DOTALL,
+)
+
+#: What Spark says if a file of the checkpoint is cut off or missing, or does not suit the query.
+_BAD_CHECKPOINT = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|STATEFUL_OPERATOR|STATE_STORE_\w*SCHEMA|Unexpected end-of-input|"
+    r"Unexpected character|Unrecognized token|Incomplete log file|ChecksumException|Checksum error"
 )
 
 
@@ -156,7 +162,7 @@ def run_files(
                 writer = writer.trigger(availableNow=True)
             else:
                 writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
-            if _finished(writer.start(), last=attempt == ATTEMPTS - 1):
+            if _finished(writer, checkpoint, last=attempt == ATTEMPTS - 1):
                 break
         listener.wait()
     finally:
@@ -165,52 +171,76 @@ def run_files(
 
 
 def _writer(out: Path) -> Callable[[DataFrame, int], None]:
-    """Return what writes a batch into folders of its own, over those of an earlier attempt."""
+    """Return what writes a batch into folders of its own, in place of those of an earlier attempt.
+
+    A folder is there whole or not at all: a batch that fails leaves nothing, and takes nothing that
+    an earlier attempt has written.
+    """
 
     def write(frame: DataFrame, number: int) -> None:
         # The rows are computed once: a second time, the state would be gone through twice.
         frame = frame.persist()
         try:
             good = frame.filter("rejected is null").drop("rejected")
-            good.write.mode("overwrite").parquet(str(out.resolve() / "ordered" / f"batch={number}"))
+            _write_folder(good, out.resolve() / "ordered" / f"batch={number}")
             bad = frame.filter("rejected is not null")
             if not bad.isEmpty():
                 bad = bad.drop("position", "held_seconds", "released", "late")
-                path = out.resolve() / "rejected" / f"batch={number}"
-                bad.write.mode("overwrite").parquet(str(path))
+                _write_folder(bad, out.resolve() / "rejected" / f"batch={number}")
         finally:
             frame.unpersist()
 
     return write
 
 
-def _finished(query: StreamingQuery, *, last: bool) -> bool:
+def _write_folder(rows: DataFrame, folder: Path) -> None:
+    aside = folder.with_name(f".{folder.name}")  # Readers pass over such names.
     try:
+        rows.write.mode("overwrite").parquet(str(aside))
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _finished(writer: DataStreamWriter, checkpoint: Path, *, last: bool) -> bool:
+    """Run a query to its end; return False if Spark lost patience and it is to be started again."""
+    query = None
+    try:
+        query = writer.start()
         query.awaitTermination()
-    except StreamingQueryException as error:
+    except Exception as error:
         text = str(error)
+        if not is_from_spark(error):
+            raise
         if _IMPATIENT in text and not last:
             return False
-        raise UsageError(reason_of(text)) from None
+        raise UsageError(reason_of(text, checkpoint)) from None
     finally:
         with contextlib.suppress(Exception):
-            query.stop()
+            if query is not None:
+                query.stop()
     return True
 
 
-def reason_of(text: str) -> str:
+def reason_of(text: str, checkpoint: Path) -> str:
     """Return the one line that matters of Spark's account of a failed query."""
     if _OLD_STATE.search(text):
         return other_version(1, STATE_VERSION)
     ours = re.search(r"antecede\.errors\.\w+: (.+)", text)
     if ours is not None:
         return ours[1].strip()
-    lines = [line.strip() for line in _lines(text)]
-    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
-    return f"the query failed: {(errors or lines or ['no reason given'])[-1][:300]}"
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if line.strip() and not line.lstrip().startswith(("at ", "===", "+-", "~")):
-            yield line
+    told = text.partition("terminated with exception: ")[2] or text
+    told = told.partition("=== Streaming Query ===")[0]  # The plan, page after page.
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    causes = [
+        line for line in lines if re.match(r"(Caused by: )?[\w.]*(Error|Exception)\b.*: ", line)
+    ]
+    first = re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+", "", lines[0]) if lines else "no reason given"
+    reason = (causes[-1] if causes else first).removeprefix("Caused by: ")[:300]
+    if _BAD_CHECKPOINT.search(told):
+        return (
+            f"the checkpoint {checkpoint} is damaged, or that of another query ({reason}); "
+            "restore it, or begin a new one"
+        )
+    return f"the query failed: {reason}"

@@ -216,22 +216,25 @@ def _batches(settings: Settings, part: Range) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
-class NatsReader(DataSourceReader):
-    """Reads what the stream has when the query is planned."""
+class _Reads:
+    """Reads parts of a stream."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Cut what the stream has into parts."""
-        state = state_of(self.settings.place)
-        first = _first(self.settings, state)
-        return split(first, state.last, self.settings.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part."""
         assert isinstance(partition, Range)
         return _batches(self.settings, partition)
+
+
+class NatsReader(_Reads, DataSourceReader):
+    """Reads what the stream has when the query is planned."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut what the stream has into parts."""
+        state = state_of(self.settings.place)
+        return split(_first(self.settings, state), state.last, self.settings.partitions)
 
 
 def _first(settings: Settings, state: State) -> int:
@@ -241,12 +244,10 @@ def _first(settings: Settings, state: State) -> int:
     return state.last + 1 if settings.start == "latest" else int(settings.start)
 
 
-class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream: an offset is the last message read, and which stream it was."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._target: int | None = None
+    _target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset before the first message to read."""
@@ -283,11 +284,6 @@ class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._check(start, state_of(self.settings.place))
         return split(start["sequence"] + 1, end["sequence"], self.settings.partitions)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part."""
-        assert isinstance(partition, Range)
-        return _batches(self.settings, partition)
 
     def _check(self, start: dict[str, Any], state: State) -> None:
         """Refuse to go on where messages are gone, or in another stream of the same name."""
@@ -369,29 +365,25 @@ class Written(WriterCommitMessage):
     new: int
 
 
-class NatsWriter(DataSourceArrowWriter):
+class _Publishes:
+    """Publishes the rows of a partition."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Publish the rows of a partition."""
+        return self.sink.publish(iterator)
+
+
+class NatsWriter(_Publishes, DataSourceArrowWriter):
     """Publishes the rows of a table."""
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Publish the rows of a partition."""
-        return self.sink.publish(iterator)
-
-
-class NatsStreamWriter(DataSourceStreamArrowWriter):
+class NatsStreamWriter(_Publishes, DataSourceStreamArrowWriter):
     """Publishes the rows of batches."""
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Publish the rows of a partition."""
-        return self.sink.publish(iterator)
-
-
-FORMAT: Final = "antecede.nats"
 POSITION_HEADER: Final = "Antecede-Position"
 ID_HEADER: Final = "Antecede-Id"
 REJECTED_HEADER: Final = "Antecede-Rejected"
@@ -417,7 +409,7 @@ def read_stream(
     """
     from pyspark.sql import functions as F
 
-    source = spark.readStream.format(FORMAT).option("url", url)
+    source = spark.readStream.format(NAME).option("url", url)
     if most is not None:
         source = source.option("maxMessagesPerTrigger", most)
     rows = source.load()
@@ -482,7 +474,7 @@ def stream_writer(url: str, names: Mapping[str, str]) -> Callable[[DataFrame, in
             for rows in (_ordered(frame, stream, names), _rejected(frame, stream, number)):
                 (
                     rows.withColumn("headers", F.map_filter("headers", lambda _, v: v.isNotNull()))
-                    .write.format(FORMAT)
+                    .write.format(NAME)
                     .mode("append")
                     .option("url", url)
                     .save()

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from antecede.errors import UsageError
@@ -77,6 +78,9 @@ def require_stream(url: str) -> str:
             "streams of NATS need nats-py, which is not installed; "
             "run: pip install 'antecede[spark,nats]'"
         )
+        raise UsageError(msg)
+    if importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:
+        msg = f"streams of NATS need Spark 4.2 or newer; PySpark here is {version('pyspark')}"
         raise UsageError(msg)
     return parse_url(url, ()).name
 

@@ -6,7 +6,6 @@ packed into one Arrow stream per bucket before the shuffle, and unpacked after i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,16 @@ from antecede.reorder.store import (
     Part,
     Parts,
     pack_table,
+    read_head,
     sorted_parts,
     unpack_table,
+    write_head,
 )
 from antecede.spark.tasks import spare_what_is_loaded
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
         StatefulProcessorHandle,
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
     )
 
 PACKED = "bucket int, rows binary"
-#: The column with the time of the batch, in microseconds, beside packed rows.
-NOW = "now"
 #: One row per bucket and batch has its figures; the others have rows.
 EMITTED = (
     "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
@@ -119,15 +120,6 @@ class SparkStore:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._map = handle.getMapState(STATE, _KEY, _VALUE)
 
-    def head(self) -> str | None:
-        """Return the head, or None if nothing was stored yet."""
-        found = self.get("head", 0)
-        return None if found is None else found.decode()
-
-    def put_head(self, head: str) -> None:
-        """Replace the head."""
-        self.put("head", 0, head.encode())
-
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
         found = self._map.getValue((part, number))
@@ -168,7 +160,7 @@ class Reorder(StatefulProcessor):
             self._check_query()
             return
         packed = list(rows)
-        now = int(packed[0][NOW])
+        now = int(packed[0].now)
         tables = [unpack_table(row.rows) for row in packed]
         offered = [table for table in tables if ACTION not in table.column_names]
         told = [table for table in tables if ACTION in table.column_names]
@@ -197,16 +189,15 @@ class Reorder(StatefulProcessor):
 
     def _check_query(self) -> None:
         """Refuse a checkpoint of another query or another version; mark a new one."""
-        text = self.store.head()
-        if text is None:
-            self.store.put_head(Bucket(self.policy).head())
+        head = read_head(self.store)
+        if head:
+            check_head(head, self.policy)
         else:
-            check_head(json.loads(text), self.policy)
+            write_head(self.store, Bucket(self.policy).head())
 
     def _load(self) -> Bucket:
         """Return the bucket from this worker's cache and what it lacks, or all from the store."""
-        text = self.store.head()
-        head = {} if text is None else json.loads(text)
+        head = read_head(self.store)
         for token in reversed(head.get("trail", [])):
             cached = _buckets_kept.pop(token, None)
             if cached is not None and cached.policy == self.policy:
@@ -228,9 +219,7 @@ class Reorder(StatefulProcessor):
         duplicates, machine.duplicates = machine.duplicates, 0
         rejected, bucket.rejected = bucket.rejected, 0
         self._set_timer(before, machine.deadline())
-        while len(_buckets_kept) >= CACHED_MAX:
-            del _buckets_kept[next(iter(_buckets_kept))]
-        _buckets_kept[bucket.trail[-1]] = bucket
+        _keep(bucket)
         went = 0
         for result in filter(None, results):
             went += len(result) - result.column("position").null_count
@@ -250,6 +239,65 @@ class Reorder(StatefulProcessor):
 
     def close(self) -> None:
         """Spark closes the state itself."""
+
+
+def order_stream(packed: DataFrame, policy: Policy, mode: str) -> DataFrame:
+    """Return what the buckets make of packed rows, to which the time of the batch is added."""
+    grouped = packed.select("*", _time_of_batch().alias("now")).groupBy("bucket")
+    if hasattr(grouped, "transformWithState"):
+        return grouped.transformWithState(Reorder(policy), EMITTED, "append", mode)
+    # Spark 4.0 has it for pandas alone.
+    return grouped.transformWithStateInPandas(ReorderInPandas(policy), EMITTED, "append", mode)
+
+
+def _time_of_batch() -> Column:
+    """Return the time of the batch in microseconds, the same if the batch is repeated.
+
+    Spark writes the time into the code that it generates, and would compile that code again for
+    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and what that
+    sorts.
+    """
+    from pyspark.sql import functions as F
+
+    now = F.unix_micros(F.current_timestamp())
+    return F.array_sort(F.array(now))[0]
+
+
+class ReorderInPandas(Reorder):
+    """The same for Spark 4.0, which hands over and takes frames of pandas."""
+
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,
+    ) -> Iterator[Any]:
+        """Take a batch's rows of one bucket."""
+        found = (row for frame in rows for row in frame.itertuples(index=False))
+        return map(_frame, super().handleInputRows(key, found, timerValues))
+
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
+    ) -> Iterator[Any]:
+        """Release what has been held too long."""
+        return map(_frame, super().handleExpiredTimer(key, timerValues, expiredTimerInfo))
+
+
+def _frame(row: Row) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame([tuple(row)], columns=_NAMES, dtype=object)
+
+
+def _keep(bucket: Bucket) -> None:
+    """Remember a bucket for its next batch, and no more of others than it may hold itself."""
+    kept, most = _buckets_kept, bucket.policy.held_bytes_max
+    while kept and (len(kept) >= CACHED_MAX or sum(map(Bucket.held_bytes, kept.values())) > most):
+        del kept[next(iter(kept))]
+    kept[bucket.trail[-1]] = bucket
 
 
 _NAMES = [word.split()[0] for word in EMITTED.split(", ")]

@@ -10,6 +10,7 @@ Every part is an Arrow stream, but for ``head``: JSON that names the version of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -31,13 +32,7 @@ Parts: TypeAlias = dict[Part, dict[int, bytes]]
 
 
 class Store(Protocol):
-    """One bucket's state: a head, and numbered values in each part."""
-
-    def head(self) -> str | None:
-        """Return the head, or None if nothing was stored yet."""
-
-    def put_head(self, head: str) -> None:
-        """Replace the head."""
+    """One bucket's state: numbered values in each part."""
 
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
@@ -58,15 +53,6 @@ class DictStore:
     def __init__(self, parts: Parts | None = None) -> None:
         self._parts = sorted_parts(()) if parts is None else parts
 
-    def head(self) -> str | None:
-        """Return the head, or None if nothing was stored yet."""
-        found = self.get("head", 0)
-        return None if found is None else found.decode()
-
-    def put_head(self, head: str) -> None:
-        """Replace the head."""
-        self.put("head", 0, head.encode())
-
     def get(self, part: Part, number: int) -> bytes | None:
         """Return a value of a part, or None if there is none with this number."""
         return self._parts[part].get(number)
@@ -82,6 +68,18 @@ class DictStore:
     def remove(self, part: Part, number: int) -> None:
         """Remove a value."""
         self._parts[part].pop(number, None)
+
+
+def read_head(store: Store) -> dict[str, Any]:
+    """Return the head; it is empty if nothing was stored yet."""
+    found = store.get("head", 0)
+    head: dict[str, Any] = {} if found is None else json.loads(found)
+    return head
+
+
+def write_head(store: Store, head: dict[str, Any]) -> None:
+    """Replace the head."""
+    store.put("head", 0, json.dumps(head).encode())
 
 
 def sorted_parts(values: Iterable[tuple[Part, int, bytes]]) -> Parts:

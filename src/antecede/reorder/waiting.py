@@ -14,7 +14,13 @@ from antecede.reorder.bucket import Bucket, Policy, other_version
 from antecede.reorder.columns import CAUSES, PREFIX
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.source_and_sink import require_checkpoint
-from antecede.reorder.store import PACKET_STATE_VERSION, STATE, STATE_VERSION, DictStore
+from antecede.reorder.store import (
+    PACKET_STATE_VERSION,
+    STATE,
+    STATE_VERSION,
+    DictStore,
+    read_head,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,10 +89,9 @@ def _require_layout(columns: list[str]) -> None:
 
 
 def _held_in(store: DictStore, now: float) -> Iterator[Held]:
-    text = store.head()
-    if text is None:
+    head = read_head(store)
+    if not head:
         return
-    head = json.loads(text)
     names, fixed = head["columns"], head["fixed"]
     plan, version = None, STATE_VERSION
     if fixed.get("form") == "packets":

@@ -140,8 +140,18 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-#: Loggers that would repeat what the driver raises: a failed task's error, or a lost master.
-_SILENT = ("scheduler", "executor", "api.python", "util.Utils", "network", "deploy", "rpc")
+#: Loggers that would repeat what the driver raises: why a task or a query failed, a lost master.
+_SILENT = (
+    "scheduler",
+    "executor",
+    "api.python",
+    "util.Utils",
+    "network",
+    "deploy",
+    "rpc",
+    "sql.execution.streaming",
+    "sql.execution.datasources.FileFormatWriter",
+)
 
 
 def check_memory(memory: str) -> None:
