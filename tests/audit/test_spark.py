@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from antecede.audit.api import Audit, audit, audit_table
 from antecede.audit.arrangements import plain_files
+from antecede.cli.audit import audit as command
 from antecede.errors import UsageError
 from antecede.events.arrow_schemas import CLOCKS
 from antecede.events.hashing import hash_names
@@ -267,3 +273,60 @@ def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
     for found in (audit(spark.createDataFrame(unpaired)), audit(unpaired, engine="local")):
         assert (found.verdict, found.summary["causally_ordered"]) == ("undecidable", None)
         assert found.reason == found.summary["reason"]
+
+
+#: Columns in Spark SQL that people have beside, or instead of, those of an event log.
+ORDINARY: dict[str, dict[str, str]] = {
+    "unrelated times": {
+        "created": "current_timestamp()",
+        "local": "timestamp_ntz'2026-01-01 10:00:00'",
+        "day": "current_date()",
+        "age": "interval 3 days",
+    },
+    "a timestamp": {"time": "timestamp_seconds(time)"},
+    "a time without a zone": {"time": "cast(timestamp_seconds(time) as timestamp_ntz)"},
+    "the whole range of seq": {"seq": "if(seq = 1, -9223372036854775807L, seq)"},
+    "decimals": {
+        "seq": "cast(seq as decimal(38, 0)) + 9223372036854775000",
+        "time": "date'2026-01-01'",
+    },
+}
+
+
+@pytest.mark.parametrize("what", ORDINARY)
+def test_ordinary_frames(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    from pyspark.sql.functions import expr
+
+    log = history(SHAPES[0], 3)
+    timed = [replace(event, time=float(place)) for place, event in enumerate(log)]
+    frame = spark.createDataFrame(table_of(timed))
+    frame = frame.withColumns({name: expr(how) for name, how in ORDINARY[what].items()})
+    found = audit(frame, windows=2)
+    whole = audit(frame.toArrow(), engine="plain", complete_until_end=False)
+    assert found.verdict == whole.verdict == "broken"
+    assert found.records == whole.records
+    found.report(tmp_path / "page.html")
+
+
+def test_a_seq_that_fits_no_long_is_not_an_event(spark: SparkSession) -> None:
+    from pyspark.sql.functions import expr
+
+    frame = spark.createDataFrame(table_of(history(SHAPES[0], 3)))
+    wide = frame.withColumn("seq", expr("cast(seq as decimal(38, 0)) + 9223372036854775800"))
+    found = audit(wide)
+    whole = audit(wide.toArrow(), engine="plain", complete_until_end=False)
+    assert found.summary["rejected"] == whole.summary["rejected"] > 0
+    assert (found.verdict, found.records) == (whole.verdict, whole.records)
+
+
+def test_the_command_says_that_a_small_log_needs_no_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecede.spark.session.session", lambda **_: nullcontext(spark))
+    path = tmp_path / "log.parquet"
+    pq.write_table(table_of(history(SHAPES[0], 3)), path)
+    app = typer.Typer()
+    app.command()(command)
+    done = CliRunner().invoke(app, [str(path), "--windows", "2", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1, done.output
+    assert re.fullmatch(r"antecede: \d+ events are few; --local is faster \(.*\)\n", done.stderr)

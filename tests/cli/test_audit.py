@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from antecede import events as eventlog
-from antecede.cli.options import named
+from antecede.cli.options import path_of
 from antecede.errors import UsageError
 from antecede.events import Event
 from antecede.report.numbers import figure
@@ -283,7 +283,7 @@ def test_an_empty_path_is_not_the_current_folder(
     with pytest.raises(UsageError, match="--out is empty"):
         RunFolder.open("", verb, options={})
     assert [path.name for path in tmp_path.iterdir()] == ["l.jsonl"]
-    assert named(".") == Path()
+    assert path_of(".") == Path()
 
 
 def test_advice_refuses_a_seed_that_no_generator_takes(tmp_path: Path) -> None:

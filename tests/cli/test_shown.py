@@ -11,7 +11,7 @@ from rich.console import Console
 import antecede
 from antecede.cli import doctor, node, protocols
 from antecede.cli.shown import fitted_table, say
-from antecede.study.comparison import COMPARED
+from antecede.study.results import COMPARED
 
 WIDTHS = (60, 80, 250)
 

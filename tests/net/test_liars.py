@@ -183,20 +183,26 @@ def test_a_liar_can_pass_on_messages_in_the_name_of_one_that_is_being_removed() 
     run(main())
 
 
-def test_under_semantic_optimal_an_invented_past_rides_along() -> None:
+@pytest.mark.parametrize(
+    ("protocol", "options"), [("semantic_optimal", {}), ("optimal", {"lookahead": True})]
+)
+def test_an_invented_past_rides_along(protocol: str, options: dict[str, Any]) -> None:
     """There one message does not stand for earlier ones, so no log is too long to be true."""
     names, count = ("a", "b", "c", "d"), 2_000
-    end = antecede.endpoint("semantic_optimal", process="c", members=names)
+    end = antecede.endpoint(protocol, process="c", members=names, **options)
     (packet,) = end.send(["b"], b"x").packets
     log = {number << packet.view.shift | 3: 1 << 2 for number in range(1, count + 1)}
-    _, prefixes = cast("tuple[Any, ...]", packet.content.control)
-    packet.content.control = (log, prefixes)
+    before = cast("tuple[Any, ...]", packet.content.control)
+    if protocol == "optimal":
+        packet.content.control = ([*before[0][:3], max(log)], log)
+    else:
+        packet.content.control = (log, before[1])
     lie = ALONE + antecede.Codec(end).encode(packet)
-    head = frames.Head(Setup("c", names, "semantic_optimal", {}).digest, b"identity")
+    head = frames.Head(Setup("c", names, protocol, options).digest, b"identity")
 
     async def main() -> None:
         network = Network(seed=1)
-        given: Any = {"limits": LIMITS, "protocol": "semantic_optimal", "peers": names}
+        given: Any = {"limits": LIMITS, "protocol": protocol, "options": options, "peers": names}
         a, b = (Node(name, transport=network.transport(name), **given) for name in "ab")
         async with a, b:
             mallory = network.transport("c")

@@ -172,7 +172,7 @@ def test_a_node_without_a_store_keeps_nothing_of_what_was_acknowledged() -> None
             assert driver is not None
             link = driver.peers["b"].newest
             assert not link.channel.outbox
-            assert not link.channel.runs
+            assert len(link.channel.runs) <= 1
             assert not link.acknowledged
 
     run(main())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
 from antecede.errors import UsageError
 from antecede.reorder.api import reorder
@@ -153,6 +154,7 @@ def check_refusal(spark: SparkSession, folder: Path, state: Path) -> None:
         ordered(spark, folder, state)
     assert str(caught.value).startswith(f"the checkpoint {state} ")
     assert "\n" not in str(caught.value)
+    assert "py4j" not in str(caught.value)
     assert [path.name for path in (folder / "out" / "ordered").iterdir()] == ["batch=0"]
 
 
@@ -166,3 +168,14 @@ def test_large_rows_are_held_up_to_the_limit(spark: SparkSession, tmp_path: Path
     found = pq.read_table(tmp_path / "out" / "ordered").sort_by("position").column("id").to_pylist()
     assert found[0] == "root"
     assert len(found) == 31
+
+
+def test_spark_4_0_has_state_for_pandas_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(PandasGroupedOpsMixin, "transformWithState")
+    for number, (name, cause) in enumerate((("3", "2"), ("2", "1"), ("1", None))):
+        put(tmp_path / "in", number, [name], cause)
+    assert len(ordered(spark, tmp_path, tmp_path / "state")) == 3
+    found = pq.read_table(tmp_path / "out" / "ordered").sort_by("position")
+    assert found.column("id").to_pylist() == ["1", "2", "3"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecede.study.comparison import comparison, comparison_title
+from antecede.study.results import comparison, comparison_title
 
 
 def point(

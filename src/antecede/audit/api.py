@@ -56,6 +56,7 @@ from antecede.events.rule import Event, Rejected
 from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
 from antecede.spark.frames import frame_of, plain_frame, rejected_rows, renamed_frame
+from antecede.spark.tasks import no_collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,7 +149,8 @@ def draw(log: Log, message: str | None) -> Drawing:
 
 def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
     """Check a log that was read, in this process."""
-    return traced(audit_table(log.events, asked_of(log, asked), engine=engine), log)
+    asked = asked_of(log, asked)
+    return traced(_audit_checked(replace(log, bad=0), asked, engine), log)
 
 
 def traced(found: Audit, log: Log) -> Audit:
@@ -184,11 +186,16 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
     """Check a log in memory, in this process; without an engine, in plain Python if it is small."""
     asked = asked or Asked()
     found = sorted_out(table, "")
+    asked = replace(asked, rejected=[*asked.rejected, *rejected_in(found.rejected)])
+    return _audit_checked(found, asked, engine)
+
+
+def _audit_checked(found: Log, asked: Asked, engine: str) -> Audit:
+    """Check a log all of whose rows are events; ``found.bad`` more were not."""
     log = found.events
     if not len(log):
-        refuse_empty("the log", found.rejected, found.bad)
+        refuse_empty("the log", found.rejected, found.bad + asked.left_out)
     names, lookup = process_names(log), lookup_in(log)
-    asked = replace(asked, rejected=[*asked.rejected, *rejected_in(found.rejected)])
     is_small = len(log) <= PLAIN_MAX and len(log) * len(names) <= PLAIN_NUMBERS_MAX
     if engine == "plain" or (not engine and is_small):
         plain = audit_events(*events_of(log), asked, found.bad + asked.left_out)
@@ -201,7 +208,8 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
         bad = found.bad + asked.left_out
         return LocalWindows(events, names, lookup, rejected=bad, ahead=ahead)
 
-    return replace(_checked(arranged, asked), rows=TableRows(log))
+    with no_collection():
+        return replace(_checked(arranged, asked), rows=TableRows(log))
 
 
 def rejected_in(table: pa.Table) -> list[Rejected]:

@@ -101,17 +101,27 @@ class TableRows:
         process, seq = np.asarray(names.indices), self._table.column("seq").to_numpy()
         found = seqs_near(process, seq, {number[name]: seqs for name, seqs in points.items()})
         near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
-        wanted = np.zeros(len(seq), np.bool_)
-        for (name, _), (_, seqs) in near.items():
-            wanted |= (process == number[name]) & (seqs[0] <= seq) & (seq <= seqs[-1])
-        return _lines(_events(self._table.filter(pa.array(wanted))), near)
+        rows = []
+        for name in points:
+            mine = np.flatnonzero(process == number[name])
+            own = seq[mine]
+            for s in points[name]:
+                seqs = near[name, s][1]
+                rows.append(mine[(seqs[0] <= own) & (own <= seqs[-1])])
+        wanted = np.unique(np.concatenate(rows))
+        return _lines(_events(self._table.take(pa.array(wanted))), near)
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
-        wanted = pc.equal(self._table.column("kind"), DELIVER)
-        for name, some in zip(("process", "seq"), zip(*places, strict=True), strict=True):
-            wanted = pc.and_(wanted, pc.is_in(self._table.column(name), pa.array(set(some))))
-        return _events(self._table.filter(wanted))
+        """Return the deliveries with these processes and seqs."""
+        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
+        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
+        wanted = {(number[name], seq) for name, seq in places}
+        seq = self._table.column("seq").to_numpy()
+        kinds = pc.equal(self._table.column("kind"), DELIVER).to_numpy()
+        near = np.flatnonzero(np.isin(seq, [s for _, s in wanted]) & kinds)
+        found = zip(np.asarray(names.indices)[near].tolist(), seq[near].tolist(), strict=True)
+        rows = [row for row, place in zip(near.tolist(), found, strict=True) if place in wanted]
+        return _events(self._table.take(pa.array(rows, pa.int64())))
 
 
 class FrameRows:
@@ -170,29 +180,38 @@ class FrameRows:
         """Return how many events precede each place; and each process's events, first, last seq."""
         from pyspark.sql import functions as F
 
-        process, seq = F.col("process"), F.col("seq")
-        places = [(name, place) for name, seqs in points.items() for place in seqs]
-        before = [F.count(F.when((process == n) & (seq < s), 1)) for n, s in places]
-        ends = [
-            how(F.when(process == name, seq)) for name in points for how in (F.count, F.min, F.max)
-        ]
-        row = self._frame.filter(process.isin(list(points))).agg(*before, *ends).first()
-        assert row is not None
-        counts = dict(zip(places, row, strict=False))
-        rest = list(row)[len(places) :]
-        spans = {name: tuple(rest[3 * k : 3 * k + 3]) for k, name in enumerate(points)}
-        return counts, spans
+        places = [(name, seq) for name, seqs in points.items() for seq in seqs]
+        asked = {"process": [name for name, _ in places], "at": [seq for _, seq in places]}
+        before = F.count(F.when(F.col("seq") < F.col("at"), 1))
+        rows = (
+            self._frame.select("process", "seq")
+            .join(self._few(asked), "process")
+            .groupBy("process", "at")
+            .agg(before, F.count("seq"), F.min("seq"), F.max("seq"))
+            .collect()
+        )
+        counts = {(name, at): before for name, at, before, *_ in rows}
+        return counts, {name: (size, low, high) for name, _, _, size, low, high in rows}
+
+    def _few(self, columns: Mapping[str, object]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return F.broadcast(frame_of(self._frame.sparkSession, pa.table(dict(columns))))
 
     def _around(self, places: Sequence[tuple[str, int]], width: Mapping[str, int]) -> list[Event]:
         """Return the events of processes whose seqs are near some places."""
         from pyspark.sql import functions as F
 
-        wanted = F.lit(0)  # A sum: Spark plans a long chain of ors for minutes.
-        for name, seq in places:
-            low, high = max(seq - width[name], -(2**63)), min(seq + width[name], 2**63 - 1)
-            here = (F.col("process") == name) & F.col("seq").between(low, high)
-            wanted = wanted + here.cast("int")
-        return _events(self._frame.filter(wanted > 0).toArrow())
+        wanted = {
+            "process": [name for name, _ in places],
+            "low": [max(seq - width[name], -(2**63)) for name, seq in places],
+            "high": [min(seq + width[name], 2**63 - 1) for name, seq in places],
+        }
+        few = self._few(wanted).withColumnRenamed("process", "name")
+        near = (F.col("process") == F.col("name")) & F.col("seq").between(
+            F.col("low"), F.col("high")
+        )
+        return _events(self._frame.join(few, near, "leftsemi").toArrow())
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
         """Return the deliveries with these processes and seqs: one job."""

@@ -98,6 +98,8 @@ RUN_BY_RUN = (
     "If a process was restarted and numbers its messages anew, audit each run by itself: "
     "messages of different runs that share an id count as one."
 )
+#: Logs with fewer events are audited sooner without Spark, on two cores.
+SPARK_FROM = 20_000_000
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
 
@@ -231,6 +233,8 @@ class _Call:
 
                 spark = session(app="antecede-audit", **self.spark)
                 audited = run.on(sessions.enter_context(spark))
+                if not self.spark["master"]:
+                    _hint(sum(one.audit.summary["events"] for one in audited.values()))
             allowed = {
                 label: allowance(one.audit, self.max_violations, self.ignored)
                 for label, one in audited.items()
@@ -356,6 +360,13 @@ def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
     given: dict[str, Any] = {"log": names[0] if len(names) == 1 else names, "format": form}
     given |= dict.fromkeys(("pattern", "send", "deliver", "delimiter"))
     return given | {"alias": {}, "field": {}, "strict": False}
+
+
+def _hint(events: int) -> None:
+    """Say that Spark does not pay for a log, if it does not."""
+    if events < SPARK_FROM:
+        why = "Spark pays from some 20 million events on, or with more cores"
+        typer.echo(f"antecede: {events:,} events are few; --local is faster ({why})", err=True)
 
 
 def _warn(results: Sequence[Mapping[str, Any]], audited: Sequence[AuditedFile]) -> None:

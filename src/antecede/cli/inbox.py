@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from antecede.cli.options import named
-from antecede.cli.printed import printable
+from antecede.cli import printable
+from antecede.cli.options import path_of
 from antecede.cli.shown import fitted_table, say
 from antecede.errors import UsageError
 
@@ -45,7 +45,9 @@ def inbox(
     events: Annotated[
         Path | None,
         typer.Option(
-            parser=named, metavar="PATH", help="Write an event log of what was handled, for audit."
+            parser=path_of,
+            metavar="PATH",
+            help="Write an event log of what was handled, for audit.",
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="The inbox's name in PostgreSQL.")] = "inbox",

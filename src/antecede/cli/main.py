@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 import antecede
-from antecede.cli.printed import printable, tolerate_any_character
+from antecede.cli import printable, tolerate_any_character
 from antecede.errors import AntecedeError
 
 # Typer has a private copy of Click; its public BadParameter leads to the base of its errors.

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from antecede.cli.options import is_given, named
+from antecede.cli.options import is_given, path_of
 from antecede.cli.shown import fitted_table
 from antecede.errors import AntecedeError, UsageError
 
@@ -128,7 +128,7 @@ def _certs(words: list[str], days: int, *, as_json: bool) -> int:
     if len(words) < 2:
         msg = "certs needs a folder and names: antecede node certs FOLDER NAME..."
         raise UsageError(msg)
-    named(words[0])
+    path_of(words[0])
     try:
         from antecede.net.transports.certs import make_certificates
     except ModuleNotFoundError as error:

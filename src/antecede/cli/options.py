@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from antecede.events.log import Source
 
 
-def named(text: str) -> Path:
-    """Return a path; an empty one, as of a variable that is not set, would be this folder."""
+def path_of(text: str) -> Path:
+    """Return the path that an option names; refuse an empty one, as of a variable that is unset."""
     if not text:
         msg = "the path is empty; name a file or folder, or give . for this folder"
         raise UsageError(msg)
@@ -28,7 +28,7 @@ def named(text: str) -> Path:
 Logs = Annotated[
     list[Path],
     typer.Argument(
-        parser=named,
+        parser=path_of,
         metavar="LOG",
         help="The log: files (also .gz, .zst and .bz2), folders of them, or - for standard input. "
         "Several are one log.",
@@ -37,7 +37,7 @@ Logs = Annotated[
 LogsOrNone = Annotated[
     list[Path] | None,
     typer.Argument(
-        parser=named,
+        parser=path_of,
         metavar="LOG",
         show_default=False,
         help="The log, as other verbs take it: files, folders or -. Or give --listen.",
@@ -98,7 +98,7 @@ Wait = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="Folder for the results. Default: antecede-out/VERB-TIME.",
     ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Wait, named
+from antecede.cli.options import AsJson, Master, Wait, path_of
 from antecede.errors import UsageError
 from antecede.reorder.source_and_sink import is_url, require_server, shown
 
@@ -39,7 +39,7 @@ Out = Annotated[
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="Folder of the query's state. Default: OUT/checkpoint.",
     ),
@@ -48,7 +48,7 @@ Column = Annotated[str | None, typer.Option(help="Column of encoded packets.")]
 Waiting = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="Show what the query of this checkpoint holds, and for what.",
     ),
@@ -170,8 +170,8 @@ def _tell(
 ) -> None:
     """Leave commands for the query of a checkpoint; it obeys in its next batch."""
     asked = [*(("release", key) for key in release), *(("drop", key) for key in drop)]
-    from antecede.reorder.commands import leave_commands
     from antecede.reorder.source_and_sink import require_checkpoint
+    from antecede.reorder.waiting import leave_commands
 
     if checkpoint is None or not asked:
         msg = "--release, --drop and --dest go together with --waiting CHECKPOINT"
@@ -234,7 +234,7 @@ def _require_places(
         )
         raise UsageError(msg)
     for place in (source, out):
-        named(place)
+        path_of(place)
     if is_url(source):
         require_stream(source)
     else:
@@ -287,9 +287,9 @@ class _Job(NamedTuple):
 def _run(
     spark: SparkSession, job: _Job, options: dict[str, Any], every: float | None, *, as_json: bool
 ) -> None:
-    from antecede.reorder.commands import read_commands
     from antecede.reorder.files import read_files, run_files
     from antecede.reorder.nats_source import read_stream, stream_writer
+    from antecede.reorder.waiting import read_commands
 
     begun = time.monotonic()
     if is_url(job.source):

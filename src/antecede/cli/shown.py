@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 
-from antecede.cli.printed import printable
+from antecede.cli import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

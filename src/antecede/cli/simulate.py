@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Out, Seed, is_given, named
+from antecede.cli.options import AsJson, Out, Seed, is_given, path_of
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def simulate(
     option: Annotated[list[str] | None, typer.Option(help="Protocol option NAME=VALUE, for all "
                                                           "protocols that have it. May be "
                                                           "repeated.")] = None,
-    edges: Annotated[Path | None, typer.Option(parser=named, metavar="PATH",
+    edges: Annotated[Path | None, typer.Option(parser=path_of, metavar="PATH",
                                                help="Replay an edge list instead; - is "
                                                     "standard input.")] = None,
-    schedule: Annotated[Path | None, typer.Option(parser=named, metavar="PATH",
+    schedule: Annotated[Path | None, typer.Option(parser=path_of, metavar="PATH",
                                                   help="Replay a schedule (Parquet) "
                                                        "instead.")] = None,
     engine: Annotated[str, typer.Option(help="auto, kernel or plain.")] = "auto",

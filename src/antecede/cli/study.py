@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Master, Out, Wait, named
+from antecede.cli.options import AsJson, Master, Out, Wait, path_of
 
 if TYPE_CHECKING:
     from antecede.study.jobs import Done, Progress
@@ -26,7 +26,7 @@ LINE_EVERY = 0.1
 Traffic = Annotated[
     Path | None,
     typer.Option(
-        parser=named,
+        parser=path_of,
         metavar="PATH",
         help="An edge list (source destination time) to replay; - is standard input.",
     ),
@@ -153,7 +153,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
 
     from antecede.cli.shown import fitted_table, say
     from antecede.report.numbers import figure
-    from antecede.study.comparison import COMPARED, comparison_title
+    from antecede.study.results import COMPARED, comparison_title
 
     console, result = Console(markup=False, emoji=False), summary["result"]
     for cast in sorted({row["cast"] for row in result["comparison"]}, reverse=True):

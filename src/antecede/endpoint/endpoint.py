@@ -171,9 +171,10 @@ class Endpoint:
 
         Return the number of its packet, or 0: then it is no run, and nothing was sent.
         """
-        if self._is_guarded or not self._rules.repeat():
+        rules = self._rules
+        if self._is_guarded or not rules.repeat():
             return 0
-        self._seq = self._rules.made = self._seq + 1
+        self._seq = rules.made = self._seq + 1
         self._events += 1
         sent = self._channels.sent
         sent[dest] = n = sent[dest] + 1

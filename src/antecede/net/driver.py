@@ -376,24 +376,22 @@ class Driver:
         """Send a message; if that has to wait, return a future to wait for before the next try."""
         if self.is_closed or self.failure is not None:
             self.check()
-        machine, limits = self.machine, self.limits
+        machine, limits, sent = self.machine, self.limits, None
         if self.stale or type(payload) is not bytes or len(payload) > limits.payload_bytes:
             self._check_send(dests, payload)
-        run = machine.run
-        if (
-            run is None
-            or dests != run.dests
-            or after is not None
-            or type(payload) is not bytes
-            or len(run.channel.outbox) >= limits.outbox_count
-            or run.channel.outbox_bytes >= limits.outbox_bytes
-            or not machine.send_on(run, payload)
-        ):
+        elif (run := machine.run) is not None and dests == run.dests and after is None:
+            channel = run.channel
+            if (
+                len(channel.outbox) < limits.outbox_count
+                and channel.outbox_bytes < limits.outbox_bytes
+            ):
+                sent = machine.send_on(run, payload)
+        if sent is None:
             room = self._room(dests)
             if room is not None:
                 return room
             try:
-                machine.send(dests, payload, after)
+                sent = machine.send(dests, payload, after)
             except QueueFullError:
                 return self.next_input()
         self.sent_count += 1
@@ -401,7 +399,7 @@ class Driver:
             self.saving.batch.records.append(journal.send_record(dests, payload, after))
         if not self.saving.is_scheduled:
             self.saving.schedule()
-        return machine.last_id
+        return sent
 
     def check_stale(self, dests: Iterable[str] | str) -> None:
         """Raise StoreError if a destination has shown that our store is old."""
@@ -456,12 +454,12 @@ class Driver:
         return tuple(made)
 
     def _apply(self, given: Send) -> MessageId:
-        self.machine.send(*given)
+        sent = self.machine.send(*given)
         self.sent_count += 1
         if self.is_durable:
             self.saving.batch.records.append(journal.send_record(*given))
         self.saving.schedule()
-        return self.machine.last_id
+        return sent
 
     def _check_send(self, dests: tuple[str, ...] | str, payload: bytes) -> None:
         """Refuse a payload that is too long, and a destination that knows our store to be old."""
@@ -596,7 +594,6 @@ class Driver:
         """
         head, machine = frame.head, self.machine
         known = machine.met.get(peer.name, UNMET)
-        met = Met(head.source, head.opening, head.mark)
         if known.identity and head.source != known.identity:
             msg = f"{peer.name!r} has lost its store since it and this node last met; {_ANEW}"
             raise PeerError(msg)
@@ -605,7 +602,7 @@ class Driver:
             raise PeerError(msg)
         if head.dest and self._is_newer(peer.name, head):
             return False
-        if met != known:
+        if known != (head.source, head.opening, head.mark):
             if head.opening < known.opening:
                 self.outgoing.owe(peer.newest)  # it may be late, or from an old copy of the store
                 return False
@@ -616,6 +613,7 @@ class Driver:
             if lost := self._lost_by(peer, frame):
                 msg = f"{peer.name!r} has lost packets that it had saved, such as {lost}; {_ANEW}"
                 raise PeerError(msg)
+            met = Met(head.source, head.opening, head.mark)
             machine.meet(peer.name, *met)
             self.saving.batch.met[peer.name] = met
             if self.is_durable:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import Final
 
 from antecede.errors import PeerError
@@ -140,7 +141,7 @@ def encode(
             put_numbers(out, [n for n, _ in packets])
         parts.append(bytes(out))
     if count:
-        parcels = [parcel for _, parcel in packets]
+        parcels = list(map(itemgetter(1), packets))
         parts.append(struct.pack(f"!{count}I", *map(len, parcels)))
         parts += parcels
     return b"".join(parts)
@@ -151,15 +152,16 @@ def decode(data: bytes) -> Frame:
     if len(data) < _HEAD.size:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
         raise PeerError(msg)
-    version, setup, source, dest, *numbers = _HEAD.unpack_from(data)
+    (
+        version, setup, source, dest, view, opening, mark, known, known_mark, stable, low,
+        prefix, behind, noted, count, first,
+    ) = _HEAD.unpack_from(data)  # fmt: skip
     if version != VERSION:
         msg = (
             f"a frame has version {version}, expected {VERSION}; run the same version of antecede "
             "on both sides"
         )
         raise PeerError(msg)
-    view, opening, mark, known, known_mark, stable, low, *rest = numbers
-    prefix, behind, noted, count, first = rest
     if count > PACKETS_MAX or noted > NOTES_MAX:
         msg = f"a frame claims {count} packets and {noted} notes, which is too many"
         raise PeerError(msg)
@@ -183,12 +185,8 @@ def _packets(
     is_ascending = not numbers or all(a < b for a, b in pairwise(numbers))
     if position > end or (count and not first and len(numbers) != count) or not is_ascending:
         Fields(data, start).fail("do not number their packets")
-    packets = []
-    n = first - 1
-    for place, size in enumerate(struct.unpack_from(f"!{count}I", data, start)):
-        n = n + 1 if first else numbers[place]
-        packets.append((n, data[position : position + size]))
-        position += size
-    if position != end:
-        Fields(data, start).fail(f"end with packets that should end at byte {position}")
-    return packets
+    ends = list(accumulate(struct.unpack_from(f"!{count}I", data, start), initial=position))
+    if ends[-1] != end:
+        Fields(data, start).fail(f"end with packets that should end at byte {ends[-1]}")
+    places = range(first, first + count) if first else numbers
+    return [(n, data[a:b]) for n, a, b in zip(places, ends, ends[1:], strict=False)]

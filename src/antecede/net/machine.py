@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from itertools import islice, takewhile
+from dataclasses import dataclass
+from itertools import islice, pairwise, takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from antecede.endpoint import messages
@@ -272,7 +273,8 @@ class Channel:
         self.tickets: dict[int, int] = {}
         """The tickets of messages in the outbox, by the numbers of their packets."""
         self.runs: dict[int, Packet] = {}
-        """Those in the outbox whose parcels say only that they follow: what began the run."""
+        """By number, what began the runs of packets in the outbox that say only that they follow,
+        and the last run, which may go on."""
         self.last_in: Packet | None = None
         """The packet accepted last, of those in the frame that is being read."""
 
@@ -289,23 +291,23 @@ class Channel:
 
     def drop(self, numbers: Iterable[int]) -> list[int]:
         """Forget acknowledged packets; return the numbers that were still here."""
-        gone, outbox, runs, size = [], self.outbox, self.runs, 0
-        for n in numbers:
-            parcel = outbox.pop(n, None)
-            if parcel is not None:
-                size += len(parcel)
-                gone.append(n)
-                if runs:
-                    runs.pop(n, None)
-        self.outbox_bytes -= size
+        outbox, runs = self.outbox, self.runs
+        gone = list(filter(outbox.__contains__, dict.fromkeys(numbers)))
+        self.outbox_bytes -= sum(map(len, map(outbox.pop, gone)))
+        if len(runs) > 1:
+            low = next(iter(outbox), self.sent + 1)
+            for start, after in list(pairwise(runs)):
+                if after <= low:
+                    del runs[start]
         return gone
 
     def whole(self, codec: Codec, n: int) -> bytes:
         """Return a parcel of the outbox such that it can be read without others."""
-        first, parcel = self.runs.get(n), self.outbox[n]
-        if first is None:
+        parcel = self.outbox[n]
+        if not parcel.startswith(NEXT):
             return parcel
-        return ALONE + codec.encode(later(first, n, parcel[len(NEXT) :]))
+        start = next(start for start in reversed(self.runs) if start < n)
+        return ALONE + codec.encode(later(self.runs[start], n, parcel[len(NEXT) :]))
 
     def keep(self, ticket: int, parcel: bytes) -> None:
         """Keep a message that others may lack."""
@@ -515,7 +517,8 @@ class Side:
         return made
 
 
-class Run(NamedTuple):
+@dataclass(slots=True)
+class Run:
     """Our messages to one peer in a row: for whom, and the packet that began it on its channel."""
 
     dests: tuple[str, ...]
@@ -564,16 +567,10 @@ class Machine:
         self.run: Run | None = None
         """What a message to the same process as the last one goes on with."""
 
-    @property
-    def last_id(self) -> MessageId:
-        """The id of the message sent last."""
-        side = self.sides[-1]
-        return _new_tuple(MessageId, (side.process, side.offset + side.sends))
-
     # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
 
-    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
-        """Send a message."""
+    def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> MessageId:
+        """Send a message; return its id."""
         side, before = self.sides[-1], b""
         if self.packet_bytes_max and side.endpoint.info.carries_messages:
             before = side.codec.snapshot(side.endpoint)
@@ -587,15 +584,19 @@ class Machine:
         side.sends += 1
         self.events += 1
         side.count(self.events, is_early=len(self.sides) > 1)
+        message = MessageId(side.process, side.offset + side.sends)
         if self.keeps_log:
             named = dests if not isinstance(dests, str) else _dests_of(effects)
-            self.into.logged.append(Logged(self.events, self.last_id, tuple(named)))
+            self.into.logged.append(Logged(self.events, message, tuple(named)))
         self._carry_out(side, effects)
         if len(effects.packets) == 1 and not effects.deliveries and type(dests) is tuple:
             packet = effects.packets[0]
             channel = side.posts[packet.dest_no]
-            if channel is not None and packet.content.seq == side.sends and not self.keeps_log:
+            is_plain = len(self.sides) == 1 and not self.keeps_log
+            if channel is not None and packet.content.seq == side.sends and is_plain:
                 self.run = Run(dests, side, channel, packet)
+                channel.runs[packet.n] = packet
+        return message
 
     def check_sends(self, sends: Iterable[Send]) -> None:
         """Raise what one of several sends would raise, one after the other, and change nothing."""
@@ -624,16 +625,14 @@ class Machine:
         )
         raise UsageError(msg)
 
-    def send_on(self, run: Run, payload: bytes) -> bool:
-        """Do as :meth:`send` for a message like the last one; False if it is not in a run."""
-        side, channel, into = run.side, run.channel, self.into
-        n = 0
-        if len(self.sides) == 1:
-            n = side.endpoint.repeat(run.first.dest_no)
+    def send_on(self, run: Run, payload: bytes) -> MessageId | None:
+        """Do as :meth:`send` for a message like the last one; None if it is not in a run."""
+        side, channel = run.side, run.channel
+        n = side.endpoint.repeat(run.first.dest_no)
         if not n:
             self.run = None
-            return False
-        side.sends += 1
+            return None
+        side.sends = sends = side.sends + 1
         side.events += 1
         self.events += 1
         data = NEXT + payload
@@ -641,7 +640,7 @@ class Machine:
         channel.outbox[n] = data
         channel.outbox_bytes += size
         channel.sent = n
-        channel.runs[n] = run.first
+        into = self.into
         into.size += size
         into.control += 1
         found = into.packets.get(channel)
@@ -649,7 +648,7 @@ class Machine:
             into.packets[channel] = [(n, data)]
         else:
             found.append((n, data))
-        return True
+        return _new_tuple(MessageId, (side.process, side.offset + sends))
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Take a packet of the first view that ``peer`` sent under number ``n`` and that is new."""
@@ -660,10 +659,12 @@ class Machine:
 
     def _take_in(self, side: Side, channel: Channel, n: int, parcel: bytes) -> None:
         packet = packet_of(side.codec, channel.last_in, n, parcel)
-        if packet.n != n or packet.source != channel.name or packet.dest != self.setup.process:
+        members = side.view.members
+        source, dest = members[packet.source_no], members[packet.dest_no]
+        if packet.n != n or source != channel.name or dest != side.process:
             msg = (
                 f"{channel.name!r} sent packet {n}, but it says packet {packet.n} from "
-                f"{packet.source!r} to {packet.dest!r}"
+                f"{source!r} to {dest!r}"
             )
             raise PeerError(msg)
         ticket = ticket_of(parcel) if parcel[0] > 1 else 0
@@ -727,12 +728,7 @@ class Machine:
     def acknowledged(self, side: Side, peer: str, prefix: int, above: Iterable[int]) -> list[int]:
         """Forget packets up to ``prefix`` and those ``above``; return their numbers."""
         channel = side.channels[peer]
-        low = []
-        for n in channel.outbox:
-            if n > prefix:
-                break
-            low.append(n)
-        low += above
+        low = [*takewhile(prefix.__ge__, channel.outbox), *above]
         return side.settled(channel, channel.drop(low)) if low else low
 
     def drop(self, view: int, peer: str, numbers: Iterable[int]) -> None:

@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Final
 
 from antecede.net import frames
@@ -179,6 +180,20 @@ class Link:
         self.wake()
 
 
+def _frames_of(packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+    """Return packets by the frames that they go into; without any, an empty frame."""
+    size = sum(map(len, map(itemgetter(1), packets)))
+    if size <= FRAME_BYTES and len(packets) <= frames.PACKETS_MAX:
+        return [packets]
+    parts, begin, size = [], 0, 0
+    for end, (_, packet) in enumerate(packets):
+        if size and (size + len(packet) > FRAME_BYTES or end - begin >= frames.PACKETS_MAX):
+            parts.append(packets[begin:end])
+            begin, size = end, 0
+        size += len(packet)
+    return [*parts, packets[begin:]]
+
+
 class Outgoing:
     """Sends frames to peers, and again after a while; it never sends what is not saved."""
 
@@ -258,15 +273,10 @@ class Outgoing:
             told = [*told, HELLO]
             if machine.opening > 1:  # it may be an old copy: the peer must show that it is not
                 packets = []
-        begin = size = 0
-        for end, (_, packet) in enumerate(packets):
-            if size and (size + len(packet) > FRAME_BYTES or end - begin >= frames.PACKETS_MAX):
-                part = self._readable(link, packets[begin:end])
-                self._send(peer, frames.encode(head, prefix, above, part, told))
-                begin, size, told = end, 0, []
-            size += len(packet)
-        part = self._readable(link, packets[begin:] if begin else packets)
-        self._send(peer, frames.encode(head, prefix, above, part, told))
+        for part in _frames_of(packets):
+            readable = self._readable(link, part)
+            self._send(peer, frames.encode(head, prefix, above, readable, told))
+            told = []
         if link.timer is None and link.channel.outbox:
             link.last_progress = self.loop.time()
             self._set_timer(link)

@@ -144,6 +144,7 @@ class Optimal(Rules):
         """Whether the first of these is our own last message, which carried ``_tops``, ``_log``."""
         self._run: Tops = []
         """The tops of that message if :meth:`repeat` sent it; no packet shares them."""
+        self._step = 1 << self.shift
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
@@ -178,14 +179,15 @@ class Optimal(Rules):
         heard = self._heard
         if len(heard) != 1 or not self._is_own_first:
             return False  # something was delivered since, or L's entry is merged already
-        key, dests, (tops, log) = heard[0]
-        if dests & dests - 1 or not dests:
-            return False  # L went to several, or to ourselves alone
-        if tops is not self._run:
-            tops = self._run = tops.copy()
-        tops[self.me] = key
+        key, dests, control = heard[0]
+        if control[0] is not self._run:
+            if dests & dests - 1 or not dests:
+                return False  # L went to several, or to ourselves alone
+            self._run = control[0].copy()
+            control = self._run, control[1]
+        self._run[self.me] = key
         # SND(1), SND(4): M, with the next clock, in place of L.
-        heard[0] = key + (1 << self.shift), dests, (tops, log)
+        heard[0] = key + self._step, dests, control
         return True
 
     def check(self, packet: Packet) -> str:

@@ -77,8 +77,12 @@ _OLD_STATE = re.compile(
 #: What Spark says if a file of the checkpoint is cut off or missing, or does not suit the query.
 _BAD_CHECKPOINT = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATEFUL_OPERATOR|STATE_STORE_\w*SCHEMA|Unexpected end-of-input|"
-    r"Unexpected character|Unrecognized token|Incomplete log file|ChecksumException|Checksum error"
+    r"Unexpected character|Unrecognized token|Input length = |Incomplete log file|"
+    r"ChecksumException|Checksum error"
 )
+
+#: A line that says why, of Python or Java; that a call into Java failed says nothing.
+_CAUSE = re.compile(r"(?:Caused by: |: )?((?!py4j\.)[\w.]*(?:Error|Exception)\b[^:]*: .+)")
 
 
 def read_files(
@@ -233,11 +237,9 @@ def reason_of(text: str, checkpoint: Path) -> str:
     told = text.partition("terminated with exception: ")[2] or text
     told = told.partition("=== Streaming Query ===")[0]  # The plan, page after page.
     lines = [line.strip() for line in told.splitlines() if line.strip()]
-    causes = [
-        line for line in lines if re.match(r"(Caused by: )?[\w.]*(Error|Exception)\b.*: ", line)
-    ]
-    first = re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+", "", lines[0]) if lines else "no reason given"
-    reason = (causes[-1] if causes else first).removeprefix("Caused by: ")[:300]
+    causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
+    last = (causes[-1:] or lines[:1] or ["no reason given"])[0]
+    reason = re.sub(r"\[[A-Z_.]+\] |\s+SQLSTATE: \w+", "", last)[:300]
     if _BAD_CHECKPOINT.search(told):
         return (
             f"the checkpoint {checkpoint} is damaged, or that of another query ({reason}); "

@@ -1,4 +1,4 @@
-"""`run`: one protocol over one schedule, on a kernel where there is one."""
+"""`run`: one protocol over one schedule, on a kernel where there is one; and its event log."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def warm() -> None:
     helper = None
     if not is_cached(loop.run, len(_specialised())):
         program = f"from antecede.sim.engine import compile_kernels; compile_kernels({_HALF!r})"
-        helper = beside(program, stdout=subprocess.DEVNULL)
+        helper = start_python(program, stdout=subprocess.DEVNULL)
     try:
         if helper is not None:
             compile_kernels([name for name in _specialised() if name not in _HALF])
@@ -268,10 +268,10 @@ def warm() -> None:
     compile_kernels(name for name in KERNELS if registry.KERNELS[name].ahead)
 
 
-def beside(program: str, *, stdin: int | None = None, stdout: int) -> subprocess.Popen[bytes]:
-    """Start ``program``, Python code, in a process that finds the modules that this one finds.
+def start_python(program: str, *, stdin: int | None = None, stdout: int) -> subprocess.Popen[bytes]:
+    """Run Python code in a second process, which finds the same modules as this one.
 
-    Its messages are of no interest: what it fails to do, its caller does.
+    What it writes to standard error is lost: whatever it fails to do, its caller has to do.
     """
     return subprocess.Popen(  # noqa: S603 - our own interpreter and words
         [sys.executable, "-c", program],

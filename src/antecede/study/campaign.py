@@ -20,12 +20,11 @@ from antecede import sim
 from antecede.report.charts import draw
 from antecede.report.page import Figure, Page, chart_library, figures_of, render
 from antecede.runs import ASKED, RunFolder, provenance, version
-from antecede.sim.engine import beside
+from antecede.sim.engine import start_python
 from antecede.spark.session import WAIT_SECONDS, is_embedded, session
-from antecede.study.comparison import comparison
 from antecede.study.jobs import RUNS_TABLE, Progress, run_grid, tables
 from antecede.study.request import Request
-from antecede.study.results import Tables
+from antecede.study.results import Tables, comparison
 
 FEW = 6
 """So few figures are drawn here before a second process has started."""
@@ -42,7 +41,10 @@ def files(page: Page) -> dict[str, str | bytes]:
     there = [figures[place] for place in sorted(far)]
     found: dict[str, str | bytes] = {}
     with ThreadPoolExecutor(1) as pool:
-        helper = beside(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) if there else None
+        helper = None
+        if there:
+            pipe = subprocess.PIPE
+            helper = start_python(PROGRAM, stdin=pipe, stdout=pipe)
         try:
             asked = json.dumps([one.specs for one in there]).encode()
             answer = None if helper is None else pool.submit(helper.communicate, asked)

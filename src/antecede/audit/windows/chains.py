@@ -114,7 +114,10 @@ class Chains:
         self._parent = np.full(matched.kind.size, -1, np.int64)
 
     def shortest(self, cause: int, effect: int, past: Vectors) -> Ints:
-        """Return the sends of a shortest chain; ``past`` is the vector of ``effect``'s send."""
+        """Return the sends of a shortest chain.
+
+        ``past`` is the vector of ``effect``'s send, or one that has more: it only saves time.
+        """
         m = self._matched
         known = np.maximum(past[: m.start.size - 1], 0)
         below = np.minimum(m.start[1:], m.start[:-1] + known)

@@ -23,13 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.arrays import Ints, Scalar, Vectors, inline, jit
 from antecede.audit.windows.matching import ALONE, DELIVER, SEND, Matched
 
 NOTHING = np.int32(-(2**31))
 NEVER = np.int32(2**31 - 1)
 #: How many events of one process are taken at a turn, so that none runs far ahead.
 TURN = 256
+#: How many deliveries of each process are remembered, and how many numbers for all of them.
+RECENT_MAX, REMEMBERED_MAX = 128, 1 << 24
 
 
 @dataclass
@@ -38,12 +40,13 @@ class Run:
 
     stalled: bool
     place: Ints  # process -> the event it stopped at
-    late: Flags  # delivery i -> after an effect, both sent in this window
     state: Vectors  # process -> vector at the window's end
     delivered: Vectors  # process -> maximum of what was delivered in the window
     kept: Vectors  # number in ``keep`` -> vector of that send
     rises: Ints  # (delivery i, symbol): it first brought that symbol to its process
     first: Ints  # query -> the first delivery that answers it, or -1
+    overtakers: Ints  # (late delivery, the first that delivered an effect or -1 if forgotten)
+    bounds: Vectors  # row of these -> what had been delivered just after the latter
 
 
 @inline
@@ -84,6 +87,66 @@ def _merge(into: Vectors, vector: Vectors, n: int) -> None:
         into[s] = max(into[s], vector[s])
     for word in range(n, vector.size):
         into[word] |= vector[word]
+
+
+#: The latest deliveries of each process: what had been delivered, the events, how many there were.
+Recent = tuple[Vectors, Ints, Ints]
+
+
+@jit
+def _recent(n: int, asked: int) -> Recent:
+    """Return room to remember deliveries; none if queries are asked instead."""
+    size = 0 if asked else min(RECENT_MAX, REMEMBERED_MAX // (n * n))
+    events = np.empty((n, size), np.int64)
+    return np.empty((n, size, n), np.int32), events, np.zeros(n, np.int64)
+
+
+@inline
+def _remember(recents: Recent, p: int, event: int, delivered: Vectors) -> None:
+    vectors, events, counts = recents
+    size = events.shape[1]
+    if size:
+        vectors[p, counts[p] % size] = delivered[: vectors.shape[2]]
+        events[p, counts[p] % size] = event
+        counts[p] += 1
+
+
+@inline
+def _first_effect(recents: Recent, p: int, sender: int, rank: int) -> int:
+    """Return where the first delivery is remembered that brought an event; -1 if it is not."""
+    vectors, _, counts = recents
+    size = vectors.shape[1]
+    low, high = max(0, counts[p] - size), counts[p] - 1
+    if size == 0 or low > high or (low > 0 and vectors[p, low % size, sender] >= rank):
+        return -1
+    while low < high:
+        middle = (low + high) // 2
+        if vectors[p, middle % size, sender] >= rank:
+            high = middle
+        else:
+            low = middle + 1
+    return low % size
+
+
+@jit
+def _noted(
+    overtakers: Ints,
+    bounds: Vectors,
+    count: int,
+    late: int,
+    recents: Recent,
+    p: int,
+    sender: int,
+    rank: int,
+) -> tuple[Ints, Vectors]:
+    """Add a late delivery, with what overtook it if that is remembered."""
+    overtakers, bounds = _grown(overtakers, count), _grown(bounds, count)
+    k = _first_effect(recents, p, sender, rank)
+    overtakers[count, 0], overtakers[count, 1] = late, -1
+    if k >= 0:
+        overtakers[count, 1] = recents[1][p, k]
+        bounds[count] = recents[0][p, k]
+    return overtakers, bounds
 
 
 @inline
@@ -229,13 +292,15 @@ def _sweep(
     start, who, kind, link, uses = events
     senders, codes, cross = incoming
     state, delivered, single = _start(n, width)
-    place, late = start[:n].copy(), np.zeros(kind.size, np.bool_)
+    place = start[:n].copy()
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
     pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
     kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
     rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
     first = np.full(asked.shape[0], -1, np.int64)
     limit, at = _limits(n, asked)
+    recents, lates = _recent(n, asked.shape[0]), 0
+    overtakers, bounds = np.empty((1024, 2), np.int64), np.empty((1024, n), np.int32)
     moved = True
     while moved:
         moved = False
@@ -261,7 +326,11 @@ def _sweep(
                         if slot[send] < 0:
                             break
                         vector, sender = pool[slot[send]], who[send]
-                        late[i] = delivered[p, sender] >= send - start[sender] + 1
+                        rank = send - start[sender] + 1
+                        if delivered[p, sender] >= rank:
+                            noted = _noted(overtakers, bounds, lates, i, recents, p, sender, rank)
+                            overtakers, bounds = noted
+                            lates += 1
                         if asked.shape[0] and _reaches(vector[:n], limit[p]):
                             _answer(vector, limit[p], at[p], asked, p, i, first)
                         left[send] -= 1
@@ -276,6 +345,7 @@ def _sweep(
                         rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
                     _merge(delivered[p], vector, n)
                     _merge(state[p], vector, n)
+                    _remember(recents, p, i, delivered[p])
                     if send < 0:
                         _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
                 if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
@@ -287,7 +357,8 @@ def _sweep(
             place[p] = i
             moved |= i > begun
     stalled = bool(np.any(place < start[1:]))
-    return stalled, place, late, state, delivered, kept, rises[:risen].copy(), first
+    ends = overtakers[:lates], bounds[:lates]
+    return stalled, place, state, delivered, kept, rises[:risen].copy(), first, *ends
 
 
 def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
@@ -309,6 +380,8 @@ def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | 
     incoming = senders, codes, cross
     run = Run(*_sweep(n, words, events, edges, kept, incoming, queries))
     run.kept = run.kept[again]
+    order = np.argsort(run.overtakers[:, 0])
+    run.overtakers, run.bounds = run.overtakers[order], run.bounds[order]
     return run
 
 

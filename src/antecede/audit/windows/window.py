@@ -158,9 +158,8 @@ class _Work:
         """The senders for a sweep. If all are given, a key without one stands alone: no bit."""
         return self.senders if self.request.senders is None else np.maximum(self.senders, 0)
 
-    def run(self) -> Run:
+    def run(self, keep: Ints) -> Run:
         """Run the vectors; if there are cycles, cut them out and run again."""
-        keep = self.opens[self.detailed]
         found = sweep(self.m, self.symbols, keep=keep)
         if found.stalled:
             m = self.m
@@ -188,23 +187,26 @@ def run_window(events: Events, names: Ints, request: Request) -> Window:
     window = _describe(work)
     if work.needs_senders:
         return window
-    run = work.run()
+    run = work.run(work.opens[work.detailed])
     window.state, window.delivered = run.state, run.delivered
     window.rises = _rises(work, run.rises)
     window.cycles = _rows(m, work.cycles)
     window.edge_cycles = _rows(m, work.edge_cycles)
     window.edge_cycles[events.kind[m.row[work.edge_cycles]] == LOCAL, 2] = NO_KEY
     window.open_vector = run.kept[: work.detailed.size]
-    late = np.flatnonzero(run.late)
+    late, effect = run.overtakers.T
     pairs = _open_pairs(work, run)
-    asked = np.concatenate((late_queries(m, late), pairs[:, 1:]))
+    unknown = np.flatnonzero(effect < 0)
+    asked = np.concatenate((late_queries(m, late[unknown]), pairs[:, 1:]))
     order = np.lexsort((asked[:, 2], asked[:, 1], asked[:, 0]))
-    first = np.full(len(asked), -1, np.int64)
+    found = np.full(len(asked), -1, np.int64)
     if len(asked):
-        first[order] = sweep(m, work.symbols, asked=asked[order]).first
+        found[order] = sweep(m, work.symbols, asked=asked[order]).first
+    effect[unknown] = found[: unknown.size]
+    first = np.concatenate((effect, found[unknown.size :]))
     window.late = _late(m, work, late, first[: late.size])
     window.open_first = _first_effects(m, work, pairs, first[late.size :])
-    paths = _worst_paths(work, late, first[: late.size])
+    paths = _worst_paths(work, late, effect, run.bounds, unknown)
     window.chains = {row: m.key[path].tolist() for row, path in paths.items()}
     strange = (work.crossing, work.cycles, work.edge_cycles, m.redelivered)
     named = (late, first, run.rises[:, 0], *strange, *paths.values())
@@ -320,22 +322,32 @@ def _first_effects(m: Matched, work: _Work, pairs: Ints, first: Ints) -> Ints:
     return np.stack(columns, axis=1)
 
 
-def _worst_paths(work: _Work, late: Ints, first: Ints) -> dict[int, Ints]:
-    """Return the chains of the window's worst violations, each as a list of sends."""
-    worst = np.argsort(-(late - first), kind="stable")[:WORST]
+def _worst_paths(
+    work: _Work, late: Ints, first: Ints, bounds: Vectors, unknown: Ints
+) -> dict[int, Ints]:
+    """Return the chains of the window's worst violations, each as a list of sends.
+
+    All that are as late as the last of these are among them, unless they are many.
+    """
+    if not late.size:
+        return {}
+    worst = np.argsort(first - late, kind="stable")[: 4 * WORST]
+    lateness = (late - first)[worst]
+    worst = worst[lateness >= lateness[min(WORST, worst.size) - 1]]
     link = work.m.link
     pairs = np.stack((link[late[worst]], link[first[worst]]), axis=1)
-    return dict(zip(worst.tolist(), _between(work, pairs), strict=True))
+    if np.isin(worst, unknown).any():
+        past = sweep(work.m, work.symbols, keep=pairs[:, 1]).kept
+    else:
+        past = bounds[worst]
+    return dict(zip(worst.tolist(), _between(work, pairs, past), strict=True))
 
 
-def _between(work: _Work, pairs: Ints) -> list[Ints]:
-    """Return a shortest chain for each (cause, effect), all as sends."""
-    if not len(pairs):
-        return []
-    effects, at = np.unique(pairs[:, 1], return_inverse=True)
-    past = sweep(work.m, work.symbols, keep=effects).kept
-    search = Chains(work.m)
-    return [search.shortest(int(a), int(b), past[k]) for (a, b), k in zip(pairs, at, strict=True)]
+def _between(work: _Work, pairs: Ints, past: Vectors) -> list[Ints]:
+    """Return a shortest chain for each (cause, effect), all as sends; ``past`` bounds them."""
+    search = Chains(work.m) if len(pairs) else None
+    found = zip(pairs.tolist(), past, strict=True)
+    return [search.shortest(a, b, bound) for (a, b), bound in found] if search else []
 
 
 def find_chains(
@@ -346,11 +358,11 @@ def find_chains(
     ``events`` are whole windows, from the one of the cause to the one of the effect.
     """
     work = _Work(events, names, Request(closed=True, patch=patch))
-    work.run()
     sends = np.flatnonzero(work.m.kind == SEND)
     order = sends[np.argsort(work.m.key[sends], kind="stable")]
     wanted = np.array(pairs, np.int64).reshape(-1, 2)
-    paths = _between(work, order[np.searchsorted(work.m.key[order], wanted)])
+    found = order[np.searchsorted(work.m.key[order], wanted)]
+    paths = _between(work, found, work.run(found[:, 1]).kept)
     return [work.m.key[path].tolist() for path in paths]
 
 
