@@ -233,8 +233,13 @@ class Voting:
                 self._has_learnt()
 
     def _removes_us(self, vote: Vote) -> bool:
-        """Tell whether we are asked to accept our own removal: those who stay decide on that."""
-        return vote.kind == ACCEPT and self.process in Change.decoded(vote.value).leaves
+        """Tell whether we are asked to accept our own removal: those who stay decide on that.
+
+        Of two members, one alone could not.
+        """
+        if vote.kind != ACCEPT or len(self._voters) <= 2:
+            return False
+        return self.process in Change.decoded(vote.value).leaves
 
     def _take_answer(self, peer: str, vote: Vote) -> None:
         group, attempt = self.group, self._attempt
