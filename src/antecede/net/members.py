@@ -91,7 +91,7 @@ class Members:
             accept=lambda ballot, value: self._ballot(journal.ACCEPT, ballot, value),
             tell=host.tell,
             learn=self._learn,
-            may_vote=lambda: not self._unknown_to(),
+            may_vote=self._may_vote,
         )
         self._removers: set[str] = set()
         """Who has said that this process was removed."""
@@ -145,6 +145,13 @@ class Members:
         if is_quorum(self.machine.known_by, others):
             return []
         return [name for name in others if name not in self.machine.known_by]
+
+    def _may_vote(self) -> bool:
+        """Tell whether enough others know our store; if not, show it to them."""
+        unknown = self._unknown_to()
+        for name in unknown:
+            self.host.tell(name, None)
+        return not unknown
 
     # Batches.
 
