@@ -21,6 +21,8 @@ $(STAMP): $(LOCK) pyproject.toml
 	@echo "installing dependencies into $(VENV) (once; a few minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "compiling kernels (once; half a minute) ..."
+	@$(BIN)/python -c 'from antecede import sim; sim.warm()'
 	@touch $(STAMP)
 
 study: setup ## compare the protocols (ARGS="..." goes to `antecede study`)

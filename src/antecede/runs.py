@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +38,7 @@ PARTS = "parts"
 _SPENT = ".seconds"
 
 
+@cache
 def version() -> str:
     """Return the package's version, also when it runs from a source tree."""
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from antecede.net.group import flush
 from antecede.net.machine import Channel, Machine
-from tests.net.churn import crash_at, try_seed
+from tests.net.churn import RELAYED, crash_at, try_seed
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,27 @@ def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
     assert sum(try_seed(seed, tmp_path) for seed in seeds) > 0
 
 
-@pytest.mark.parametrize("seed", [63, 288, 483, 1096, 10280, 20072, 32284])
-def test_schedules_that_failed_once(seed: int, tmp_path: Path) -> None:
-    try_seed(seed, tmp_path)
+@pytest.mark.parametrize(
+    ("protocol", "seed"),
+    [
+        ("bounded", 63),
+        ("non_atomic", 288),
+        ("acknowledged", 483),
+        ("bounded", 1096),
+        ("permits", 10280),
+        ("buffered", 20072),
+        ("semantic", 32284),
+        ("central", 107),
+        ("broadcast", 128),
+    ],
+)
+def test_schedules_that_failed_once(protocol: str, seed: int, tmp_path: Path) -> None:
+    try_seed(seed, tmp_path, protocol)
+
+
+@pytest.mark.parametrize("protocol", RELAYED)
+def test_changes_of_a_group_with_relays(protocol: str, tmp_path: Path) -> None:
+    assert sum(try_seed(seed, tmp_path, protocol) for seed in range(12)) > 0
 
 
 @pytest.mark.parametrize("offset", range(4))
@@ -40,7 +58,7 @@ def test_a_crash_at_any_await_of_a_join_and_a_removal(offset: int, tmp_path: Pat
 
 def break_something(folder: Path) -> None:
     for seed in range(60):
-        try_seed(seed, folder)
+        try_seed(seed, folder, "optimal")
 
 
 def test_the_schedules_notice_a_removal_without_a_flush(

@@ -1,4 +1,4 @@
-"""Nodes over TLS, killed, added and removed at random: ``make soak`` in one minute.
+"""Nodes over TLS, killed, added and removed at random: ``make soak`` in half a minute.
 
 Nodes wait more than they work, so both soaks run at the same time. To start a node costs more than
 to run it: the pauses between kills are longer than in ``make soak``.
@@ -17,7 +17,7 @@ from tests.net.soak_changes import soak_changes
 
 pytest.importorskip("numba", reason="the audit of the event log needs it")
 
-SECONDS = 60
+SECONDS = 30
 PAUSE = (2.0, 7.0)
 Soaks = dict[str, Future[str]]
 

@@ -359,3 +359,20 @@ def test_the_worst_case_is_quadratic(n: int) -> None:
     found = size(world.packets[-1])
     assert found.destinations >= (n - 1) * (n - 2) - (n - 2)  # those of others[0] are in DC
     assert found.entries >= (n - 1) * (n - 2)
+
+
+@pytest.mark.parametrize("protocol", ["pruned", "optimal"])
+def test_the_worst_case_of_the_paper(protocol: str) -> None:
+    """Everybody unicasts to everybody, concurrently; then one process hears of it all."""
+    n = 7
+    first, *others = (f"p{number}" for number in range(n))
+    members = (first, *others)
+    ends = {name: endpoint(protocol, process=name, members=members) for name in members}
+    for sender in others:
+        for dest in others:
+            if dest != sender:
+                ends[sender].send([dest])
+        (packet,) = ends[sender].send([first]).packets
+        assert ends[first].receive(packet).deliveries
+    kept = ends[first].dependencies()
+    assert sum(map(len, kept.values())) == len(kept) == (n - 1) * (n - 2)

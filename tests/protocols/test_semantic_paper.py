@@ -10,7 +10,7 @@ import pytest
 from antecede import NOTHING, MessageId
 from antecede.check import World
 from antecede.check.scripts import run_step
-from tests.protocols.prefixes import Prefixes, all_past
+from tests.protocols.prefixes import Prefixes, Vector, all_past, larger
 from tests.protocols.support import scripts
 
 if TYPE_CHECKING:
@@ -59,6 +59,50 @@ def cells(world: World, *parts: Rows) -> Counter[tuple[str, str]]:
             if (total := sum(matrix[k][j] for matrix in parts))
         }
     )
+
+
+def semantic_past(prefixes: Prefixes, process: str, upto: int) -> Vector:
+    """Return each process's last event that local events up to a number semantically follow."""
+    found = {process: upto}
+    local = [event for event in prefixes.history.events if event.process == process][:upto]
+    for event in local:
+        if event.kind == "deliver" and event.message.sender != process:
+            sender, number = prefixes.places[event.message]
+            found = larger(found, {sender: number})
+            found = larger(found, semantic_past(prefixes, sender, basis(prefixes, event.message)))
+    return found
+
+
+def basis(prefixes: Prefixes, message: MessageId) -> int:
+    """Return the number of the last local event that a message depends on."""
+    sent = next(
+        event
+        for event in prefixes.history.events
+        if event.kind == "send" and event.message == message
+    )
+    _, number = prefixes.places[message]
+    return number - 1 if sent.after is None else sent.after
+
+
+def test_definition_4_is_definition_5() -> None:
+    """Whether any event that a send depends on lies outside MCV shows in its own process alone."""
+    moved: Counter[bool] = Counter()
+    for script in scripts(20, ALL_CASTS, first=700, ranks=True, steps=40):
+        world = World("semantic", script.members, fifo=script.fifo)
+        for step in script.steps:
+            run_step(world, step)
+        prefixes = Prefixes(world.history)
+        prefixes.follow()
+        for message, (process, number) in prefixes.places.items():
+            before = prefixes.points[process][number - 1].mcv
+            last = basis(prefixes, message)
+            by_4 = any(
+                event > before.get(name, 0)
+                for name, event in semantic_past(prefixes, process, last).items()
+            )
+            assert by_4 == (last > before.get(process, 0)), message
+            moved[by_4] += 1
+    assert min(moved[True], moved[False]) > 50
 
 
 def test_lemma_1_the_prefix_holds_every_semantic_cause_and_only_the_past() -> None:

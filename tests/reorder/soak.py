@@ -65,7 +65,8 @@ def write(frame, batch):
             file.flush()
     print(f"antecede: batch {batch}", file=sys.stderr, flush=True)
     if rng.random() < 0.3:
-        raise RuntimeError("the sink fails after it has written")
+        print("the sink fails after it has written", file=sys.stderr, flush=True)
+        raise RuntimeError
 with session(f"local[{1 + seed % 3}]", app="foreach", memory="1g", light=True) as spark:
     spark.conf.set("spark.sql.shuffle.partitions", 1 + seed % 4)
     ordered = reorder(read_files(spark, come, "parquet", files=int(sys.argv[4])), buckets=2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
 from antecede.errors import UsageError
 from antecede.reorder.api import reorder
@@ -167,3 +168,16 @@ def test_large_rows_are_held_up_to_the_limit(spark: SparkSession, tmp_path: Path
     found = pq.read_table(tmp_path / "out" / "ordered").sort_by("position").column("id").to_pylist()
     assert found[0] == "root"
     assert len(found) == 31
+
+
+def test_spark_4_0_has_state_for_pandas_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With timers as well: a query that reads what is there must end although some are set."""
+    monkeypatch.delattr(PandasGroupedOpsMixin, "transformWithState")
+    for number, (name, cause) in enumerate((("3", "2"), ("2", "1"), ("1", None))):
+        put(tmp_path / "in", number, [name], cause)
+    options = {"on_missing": "release", "timeout": 3600}
+    assert len(ordered(spark, tmp_path, tmp_path / "state", **options)) == 3
+    found = pq.read_table(tmp_path / "out" / "ordered").sort_by("position")
+    assert found.column("id").to_pylist() == ["1", "2", "3"]

@@ -102,6 +102,7 @@ def test_several_protocols_run_on_one_schedule_and_are_compared(tmp_path: Path) 
     least = min(rows, key=lambda name: rows[name]["model_bytes_per_copy"])
     assert f"Fewest bytes per copy: {least} (" in page
     assert "Soonest delivered: " in page
+    assert "time held, mean (ms)" in page
 
 
 def test_bad_news_is_status_one(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 import antecede
 from antecede import sim
 from antecede.sim import engine
-from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, registry
+from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, overlay, registry
 from antecede.sim.workloads import paper
-from tests.sim.same import PROTOCOLS, differences, random_schedule
+from tests.sim.same import PROTOCOLS, differences, random_schedule, widest
 
 pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 IN_BOUNDS = """
@@ -142,9 +142,10 @@ MUTANTS = {
     "acknowledged": ("if clock < first_open(core, own,", "if clock <= first_open(core, own,"),
     "non_atomic": ("key_of(me, aside.first[at(me)], 0)", "key_of(me, number, 0)"),
     "semantic_optimal": ("if is_named or shared < 0:", "if shared < 0:"),
+    "delta": ("latest = max(latest, before)", "latest = before"),
 }
 """What may go wrong: waiting for one's own receiver, forgetting a copy that is not acknowledged,
-parts that replace each other, and a log of another copy."""
+parts that replace each other, a log of another copy, and two messages with one time."""
 
 
 def find_mutants() -> None:
@@ -153,7 +154,7 @@ def find_mutants() -> None:
         module = import_module(f"antecede.sim.kernels.{protocol}")
         loop.STEPS.clear()
         kernel = mutant(module, old, new)["KERNEL"]
-        schedule = random_schedule(1, 5, 80, cast="multicast")
+        schedule = random_schedule(1, 5, 80, cast=widest(protocol))
         wrong = kernel.simulate(kernel.plan(schedule), schedule.n).trace
         if differences(wrong, sim.run(protocol, schedule, engine="plain").trace):
             print(protocol)
@@ -166,7 +167,8 @@ def test_mutants_are_found_uncompiled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "off"), [("mutant_of_the_merge", "1"), ("mutant_of_the_send", "0")]
+    ("name", "off"),
+    [("mutant_of_the_merge", "1"), ("mutant_of_the_links", "1"), ("mutant_of_the_send", "0")],
 )
 def test_a_mutant_is_found(name: str, off: str) -> None:
     """In a process of its own: Numba remembers the steps that it compiled before."""
@@ -183,6 +185,13 @@ def mutant_of_the_merge() -> None:
         "CLOCK_MASK < logs.newest[at(b0 + (key >> SENDER_SHIFT))]",
     )
     assert_found("optimal", space["STEPS"])
+
+
+def mutant_of_the_links() -> None:
+    """Packets of a link take effect as they come, not in their order."""
+    late = "while slot >= 0 and packets.number[at(slot)] != number:"
+    space = mutant(overlay, late, "while False:")
+    assert_found("tree", space["STEPS"])
 
 
 def mutant_of_the_send() -> None:

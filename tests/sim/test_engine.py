@@ -10,6 +10,7 @@ import pytest
 import antecede
 from antecede import UsageError, sim
 from antecede.events.tables import STUDY_COLUMNS
+from antecede.protocols import flooding, tree
 from antecede.sim.metrics import spreads
 from antecede.sim.workloads import bursts, paper, with_semantics
 
@@ -190,3 +191,17 @@ def test_what_comes_within_another_message_has_waited_for_nothing() -> None:
 def test_the_beginning_of_a_short_run_is_no_saturation() -> None:
     schedule = paper(n=6, received=80, mean_gap=0.05, delay="exponential:0.4", seed=1)
     assert sim.run("optimal", schedule).metrics["saturated"] is False
+
+
+@pytest.mark.parametrize("protocol", ["flooding", "tree"])
+def test_kernels_with_links_run_more_processes_than_pairs_would_fit(protocol: str) -> None:
+    n, modules = 70_000, {"flooding": flooding, "tree": tree}
+    schedule = paper(n=n, received=1, cast="broadcast", mean_gap=n)
+    run = sim.run(protocol, schedule)
+    assert run.metrics["undelivered"] == 0
+    links = modules[protocol].default_links(n)
+    own = sum((np.array(links) == sender).sum() for sender in schedule.sender)
+    # Everybody sends over all its links, but for the one that brought the message.
+    assert run.trace.added.sum() + own == schedule.messages * (2 * len(links) - (n - 1))
+    with pytest.raises(UsageError, match=r"optimal with 70,000 processes is too many: 65,536"):
+        sim.run("optimal", schedule)

@@ -30,6 +30,8 @@ _MEANS: Final = (3, 11, 45)
 _LEAST: Final = (0, *_MEANS, 256)
 _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
+_RESTS: Final = [bytes([*[max(v - most, 0) for v in range(255)], 255]) for most in _MOST]
+"""What is left of a number that a lane cannot hold; 255 stands for any above it."""
 _HEX: Final = b"0123456789abcdef"
 _B64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TO_OCTAL: Final = _HEX[:8].ljust(256, b"7")
@@ -113,6 +115,8 @@ def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
         column = bytes([min(value, 255) for value in values])
     if count <= FEW:
         number, lane = EIGHT, column
+        if 255 not in column:
+            return number, lane
     else:
         total = sum(column)  # what follows is _width()
         if total < _MEANS[1] * count:
@@ -120,10 +124,11 @@ def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
         else:
             number = 2 if total < _MEANS[2] * count else EIGHT
         lane = put_lane(column, WIDTHS[number])
-    if column.translate(None, _BELOW[number]):
+    rests = column.translate(_RESTS[number], _BELOW[number])
+    if rests and not rests.isascii():  # some take more than a byte
         most = _MOST[number]
-        return number, lane + b"".join([varint(value - most) for value in values if value >= most])
-    return number, lane
+        rests = b"".join([varint(value - most) for value in values if value >= most])
+    return number, lane + rests
 
 
 def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
@@ -159,7 +164,7 @@ def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int]
         more, at = data[at], at + 1
         if more > 0x7F:
             more, at = read_varint(data, at - 1)
-        values[place] += more
+        values[place] = most + more
     return values, at
 
 

@@ -91,7 +91,7 @@ class Members:
             accept=lambda ballot, value: self._ballot(journal.ACCEPT, ballot, value),
             tell=host.tell,
             learn=self._learn,
-            may_vote=lambda: not self._unknown_to(),
+            may_vote=self._may_vote,
         )
         self._removers: set[str] = set()
         """Who has said that this process was removed."""
@@ -145,6 +145,13 @@ class Members:
         if is_quorum(self.machine.known_by, others):
             return []
         return [name for name in others if name not in self.machine.known_by]
+
+    def _may_vote(self) -> bool:
+        """Tell whether enough others know our store; if not, show it to them."""
+        unknown = self._unknown_to()
+        for name in unknown:
+            self.host.tell(name, None)
+        return not unknown
 
     # Batches.
 
@@ -219,15 +226,16 @@ class Members:
 
         Nobody is believed alone, unless there is nobody else.
         """
-        group = self.machine.group
-        others = [one for one in group.names if one != self.machine.setup.process]
+        group, process = self.machine.group, self.machine.setup.process
+        others = [one for one in group.names if one != process]
         if view > group.number and name in others:
             if name not in self._removers:
                 self._removers.add(name)
                 for other in others:
                     self.host.tell(other, None)  # what do they say?
             if is_quorum(self._removers, others) and len(self._removers) >= min(2, len(others)):
-                self.host.stop_as_removed()
+                removal = Change(group.number + 1, leaves=(process,)).encoded()
+                self._input(Input(journal.LEARN, data=removal))
 
     def note(self, peer: Peer, data: bytes) -> None:
         """Take a note from a peer; raise PeerError for what is not one."""

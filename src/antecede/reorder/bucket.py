@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -43,66 +43,61 @@ from antecede.reorder.store import (
 )
 from antecede.spark.tasks import no_collection
 
+#: Where a row lies: its chunk, and its number there.
+Pair: TypeAlias = tuple[int, int]
+
 
 def pack_generation(generation: Generation) -> bytes:
     """Return the keys that were delivered together as bytes."""
     return pack_numbers({"time": [generation.time], "keys": generation.keys})
 
 
-def delta(
-    machine: Machine, changes: Changes, left: list[tuple[int, int]], now: int
-) -> dict[str, Any]:
+#: The columns of an entry of the log that belong together.
+DESTS = ("dest", "position", "since", "last")
+RUNS = ("channel", "low", "high", "grown", "to")
+FLOORS = ("closed", "floor")
+LEFT = ("chunk", "row")
+OVERDUE = ("overdue", "overdue_time")
+DROPPED = ("dropped", "dropped_time")
+
+
+def delta(machine: Machine, changes: Changes, left: Iterable[Pair], now: int) -> dict[str, Any]:
     """Return what a batch changed; ``left`` are the rows that left their chunks."""
-    dests = sorted(changes.dests)
     return {
-        "dest": dests,
-        "position": [machine.positions[dest] for dest in dests],
-        "since": [machine.since[dest] for dest in dests],
-        "last": [machine.last[dest] for dest in dests],
-        "channel": [run[0] for run in changes.runs],
-        "low": [run[1] for run in changes.runs],
-        "high": [run[2] for run in changes.runs],
-        "to": [run[3] for run in changes.runs],
-        "grown": [now] * len(changes.runs),
-        "closed": [],
-        "floor": [],
-        "chunk": [ref[0] for ref in left],
-        "row": [ref[1] for ref in left],
-        "overdue": changes.overdue,
-        "overdue_time": [now] * len(changes.overdue),
-        "dropped": changes.dropped,
-        "dropped_time": [now] * len(changes.dropped),
+        **_of_dests(machine, sorted(changes.dests)),
+        **_columns(RUNS, [(*run[:3], now, run[3]) for run in changes.runs]),
+        **_columns(FLOORS, ()),
+        **_columns(LEFT, left),
+        **_columns(OVERDUE, [(key, now) for key in changes.overdue]),
+        **_columns(DROPPED, [(key, now) for key in changes.dropped]),
         "settled": changes.settled,
         "pinned": [],
     }
 
 
-def everything(machine: Machine, dead: Iterable[tuple[int, int]]) -> dict[str, Any]:
+def everything(machine: Machine, dead: Iterable[Pair]) -> dict[str, Any]:
     """Return all counters and runs; ``dead`` are the rows that have left chunks."""
-    dead = list(dead)
-    runs = [(channel, *run, found.dest) for channel, found in machine.seen.items() for run in found]
-    floors = [(c, found.floor) for c, found in machine.seen.items() if found.floor is not None]
+    seen = machine.seen.items()
     return {
-        "dest": list(machine.positions),
-        "position": list(machine.positions.values()),
-        "since": [machine.since[dest] for dest in machine.positions],
-        "last": [machine.last[dest] for dest in machine.positions],
-        "channel": [run[0] for run in runs],
-        "low": [run[1] for run in runs],
-        "high": [run[2] for run in runs],
-        "grown": [run[3] for run in runs],
-        "to": [run[4] for run in runs],
-        "closed": [floor[0] for floor in floors],
-        "floor": [floor[1] for floor in floors],
-        "chunk": [ref[0] for ref in dead],
-        "row": [ref[1] for ref in dead],
-        "overdue": list(machine.overdue),
-        "overdue_time": list(machine.overdue.values()),
-        "dropped": list(machine.dropped),
-        "dropped_time": list(machine.dropped.values()),
+        **_of_dests(machine, machine.positions),
+        **_columns(RUNS, [(channel, *run, found.dest) for channel, found in seen for run in found]),
+        **_columns(FLOORS, [(c, found.floor) for c, found in seen if found.floor is not None]),
+        **_columns(LEFT, dead),
+        **_columns(OVERDUE, machine.overdue.items()),
+        **_columns(DROPPED, machine.dropped.items()),
         "settled": [],
         "pinned": sorted(machine.memory.pinned),
     }
+
+
+def _of_dests(machine: Machine, dests: Iterable[int]) -> dict[str, list[int]]:
+    places, since, last = machine.positions, machine.since, machine.last
+    return _columns(DESTS, [(dest, places[dest], since[dest], last[dest]) for dest in dests])
+
+
+def _columns(names: Sequence[str], rows: Iterable[Sequence[int]]) -> dict[str, list[int]]:
+    rows = list(rows)
+    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
 
 
 #: After so many batches, one entry of the log replaces all before it.
@@ -472,26 +467,26 @@ class Bucket:
         """Repeat what a batch changed; return chunk, row and key of the rows that left."""
         machine, left = self.machine, list[tuple[int, int, int]]()
 
-        def columns(*names: str) -> Iterator[tuple[int, ...]]:
+        def columns(names: Sequence[str]) -> Iterator[tuple[int, ...]]:
             size = len(entry.get(names[0], ()))
             lists = (entry[n].tolist() if n in entry else [UNKNOWN[n]] * size for n in names)
             return zip(*lists, strict=True)
 
-        for dest, position, since, last in columns("dest", "position", "since", "last"):
+        for dest, position, since, last in columns(DESTS):
             machine.positions[dest] = position
             machine.since[dest], machine.last[dest] = since, last
-        for channel, low, high, grown, dest in columns("channel", "low", "high", "grown", "to"):
+        for channel, low, high, grown, dest in columns(RUNS):
             machine.seen.setdefault(channel, Runs(dest)).add_run(low, high, grown)
-        for channel, floor in columns("closed", "floor"):
+        for channel, floor in columns(FLOORS):
             machine.seen.setdefault(channel, Runs()).floor = floor
-        for number, row in columns("chunk", "row"):
+        for number, row in columns(LEFT):
             if number in self.chunks:
                 chunk = self.chunks[number]
                 chunk.dead.add(row)
                 left.append((number, row, chunk.table.column(KEY)[row].as_py()))
-        for key, time in columns("overdue", "overdue_time"):
+        for key, time in columns(OVERDUE):
             machine.overdue[key] = time
-        for key, time in columns("dropped", "dropped_time"):
+        for key, time in columns(DROPPED):
             machine.dropped[key] = time
         for key in entry["settled"].tolist():
             machine.overdue.pop(key, None)

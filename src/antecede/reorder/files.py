@@ -153,6 +153,8 @@ def run_files(
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or BUCKETS)
     buckets = int(options.get("buckets", BUCKETS))
     spark.conf.set("spark.sql.shuffle.partitions", min(parts, buckets))
+    # With timers, Spark runs empty batches for ever, and so would a query that reads what is there.
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", every is not None)
     ordered = reorder(stream, keep_rejected=True, **options)
     listener = Progress(show)
     spark.streams.addListener(listener)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from antecede.errors import listed
 from antecede.report.charts import bars
 from antecede.report.numbers import figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
@@ -19,11 +20,11 @@ LABELS = {
     "log_entries_mean": "entries kept per process, mean",
     "log_entries_peak": "entries kept per process, peak",
     "held_fraction": "fraction of copies held",
-    "held_time_mean": "time held, mean (s)",
-    "held_time_p95": "time held, 95% (s)",
-    "held_time_p99": "time held, 99% (s)",
-    "held_time_max": "time held, longest (s)",
-    "latency_mean": "send to delivery, mean (s)",
+    "held_time_mean": "time held, mean (ms)",
+    "held_time_p95": "time held, 95% (ms)",
+    "held_time_p99": "time held, 99% (ms)",
+    "held_time_max": "time held, longest (ms)",
+    "latency_mean": "send to delivery, mean (ms)",
     "buffer_mean": "copies waiting per process, mean",
     "buffer_peak": "copies waiting per process, peak",
     "extra_packets_per_message": "extra packets per message",
@@ -35,9 +36,9 @@ LABELS = {
 
 #: The labels of figures that only the page shows.
 _MORE = {
-    "held_time_p50": "time held, median (s)",
-    "added_delay_mean": "delay added per copy, mean (s)",
-    "added_delay_p99": "delay added per copy, 99% (s)",
+    "held_time_p50": "time held, median (ms)",
+    "added_delay_mean": "delay added per copy, mean (ms)",
+    "added_delay_p99": "delay added per copy, 99% (ms)",
     "simulated_seconds": "simulated time measured (s)",
     "state_bytes": "memory of the simulated state (bytes)",
     "seconds": "computing time (s)",
@@ -48,13 +49,19 @@ _MORE = {
 }
 
 
+def labelled(metrics: Mapping[str, Any], name: str) -> tuple[str, Any]:
+    """Return a figure's label, and its value in the unit that the label names."""
+    label = (LABELS | _MORE).get(name, name.replace("_", " "))
+    value = metrics.get(name)
+    return label, 1000 * value if value is not None and label.endswith("(ms)") else value
+
+
 def simulate_page(
     protocol: str, result: Mapping[str, Any], charts: Mapping[str, Mapping[str, int]], *,
     lead: str, facts: Mapping[str, object],
 ) -> str:  # fmt: skip
     """Return the page of a run: ``result`` has its figures by name, ``charts`` counts of copies."""
-    labels = LABELS | _MORE
-    rows = [(labels.get(name, name.replace("_", " ")), value) for name, value in result.items()]
+    rows = [labelled(result, name) for name in result]
     files = (
         "The tables are in the same folder: metrics, schedule and, if written, events (.parquet)."
     )
@@ -77,7 +84,6 @@ def compare_page(
     runs: Mapping[str, Mapping[str, Any]], *, lead: str, facts: Mapping[str, object]
 ) -> str:
     """Return the page of several protocols on one schedule: ``runs`` has their figures by name."""
-    labels = LABELS | _MORE
     charts = {
         title: {
             name: factor * result[metric]
@@ -88,7 +94,7 @@ def compare_page(
     }
     every = dict.fromkeys(name for result in runs.values() for name in result)
     rows = [
-        (labels.get(name, name.replace("_", " ")), *(result.get(name) for result in runs.values()))
+        (labelled({}, name)[0], *(labelled(result, name)[1] for result in runs.values()))
         for name in every
     ]
     table = Table(("figure", *runs), rows)
@@ -97,15 +103,22 @@ def compare_page(
         Section("charts", "Compared", [Raw(bars(charts, unit=""))]),
         Section("figures", "Figures", [table, Text((files,))]),
     ]
-    least = min(runs, key=lambda name: runs[name]["model_bytes_per_copy"] or 0.0)
-    first = min(runs, key=lambda name: runs[name]["latency_mean"])
-    size, wait = runs[least]["model_bytes_per_copy"], 1000 * runs[first]["latency_mean"]
+    size, least = _least(runs, "model_bytes_per_copy")
+    wait, first = _least(runs, "latency_mean")
     lead += (
-        f" Fewest bytes per copy: {least} ({figure(size)}). Soonest delivered: {first} (after "
-        f"{figure(wait)} ms on average)."
+        f" Fewest bytes per copy: {least} ({size}). Soonest delivered: {first} (after {wait} ms on "
+        "average)."
     )
     title = f"antecede simulate {' '.join(runs)}"
     return render(Page(title, lead, sections, facts))
+
+
+def _least(runs: Mapping[str, Mapping[str, Any]], metric: str) -> tuple[str, str]:
+    """Return the least value of a figure as text, and the protocols that have it."""
+    values = {name: labelled(result, metric)[1] or 0.0 for name, result in runs.items()}
+    least = figure(min(values.values()))
+    names = [name for name, value in values.items() if figure(value) == least]
+    return least, ("all alike" if len(names) == len(runs) > 1 else listed(names))
 
 
 def _in_words(result: Mapping[str, Any]) -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 KERNELS = tuple(registry.KERNELS)
 """The names of the protocols that have a compiled kernel."""
+DENSE_MAX = 65_536
+"""The most processes of a run whose state grows with the pairs of them."""
 ENGINES = ("auto", "kernel", "plain")
 """What ``run`` can use: a kernel, the plain engine, or a kernel where there is one."""
 
@@ -211,10 +213,12 @@ def state_bytes_least(protocol: str, n: int, engine: str) -> float:
     """Return the bytes that a run of ``n`` processes takes at least, whatever is sent.
 
     Measured: kernels with a matrix per process take 5 to 10 bytes times n x n x n, other kernels at
-    least 8 times n x n, and endpoints at least 60 times n x n.
+    least 8 times n x n or, if they are sparse, n, and endpoints at least 60 times n x n.
     """
     if engine == "plain":
         return 60.0 * n**2
+    if registry.KERNELS[protocol].is_sparse:
+        return 8.0 * n
     formula = antecede.PROTOCOLS[protocol].formula
     is_cubic = formula is not None and formula.cubic
     return 8.0 * n**2 + (5.0 * n**3 if is_cubic else 0.0)
@@ -224,12 +228,16 @@ def check_state(protocol: str, n: int, engine: str) -> None:
     """Refuse a run whose state does not fit into this machine's memory."""
     what = f"{protocol} with {n:,} processes"
     mend = "use fewer processes, or a protocol that keeps less"
+    kernel = registry.KERNELS.get(protocol)
+    if n > DENSE_MAX and not (engine == "kernel" and kernel and kernel.is_sparse):
+        msg = f"{what} is too many: {DENSE_MAX:,} can be simulated; {mend}"
+        raise UsageError(msg)
     require_memory(state_bytes_least(protocol, n, engine), what, mend)
 
 
 def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
     """Refuse options the protocol does not take, and casts it does not offer."""
-    names = schedule.names
+    names = schedule.names if options else schedule.names[:2]  # many need time, for nothing
     antecede.endpoint(protocol, process=names[0], members=names, **options)
     casts = antecede.PROTOCOLS[protocol].casts
     if not options.get("groups") and not schedule.casts.intersection(casts):

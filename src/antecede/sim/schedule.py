@@ -30,7 +30,7 @@ from antecede.sim.plan import NO_SIZES, Plan, Sizes
 
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
-PROCESSES_MAX = 65_536
+PROCESSES_MAX = 1_000_000
 #: Slower links and larger messages would take more seconds than can be added up.
 BANDWIDTH_MIN, PAYLOAD_MAX = 1e-6, 1 << 40
 #: What every packet takes on a link of limited bandwidth besides its control and payload.

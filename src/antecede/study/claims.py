@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from antecede.study.design import QUICK, Claim, Outcome
 from antecede.study.experiments import EXPERIMENTS
-from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
+from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
 """What a verdict is based on."""
@@ -95,6 +95,19 @@ TESTED: tuple[Claim, ...] = (
         Outcome("No violation, and everything is delivered; broken steps are detected.", HOLDS),
     ),
     Claim(
+        "0.8",
+        "In the worst case pruned keeps and sends O(n²) tuples: everybody unicasts to everybody, "
+        "concurrently.",
+        "That script, to one process that hears of it all, beside optimal "
+        "(tests/protocols/test_pruned.py).",
+        Outcome(
+            "That process keeps (n - 1)(n - 2) messages with a destination each, under pruned as "
+            "under optimal: none of them can be left out.",
+            HOLDS,
+            "(n - 1)(n - 2) tuples",
+        ),
+    ),
+    Claim(
         "1.1",
         "The prefix MCV holds every semantic cause and only the past; its entries and those of "
         "SENT never decrease.",
@@ -132,6 +145,14 @@ TESTED: tuple[Claim, ...] = (
         "In figure 2, M3 need not wait for M1.",
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
         Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
+    ),
+    Claim(
+        "1.8",
+        "Definition 5 moves MCV exactly when definition 4 does; proposition 1: if the prefix is "
+        "delivered first, semantic order is kept.",
+        "Both conditions at every send of random scripts (tests/protocols/test_semantic_paper.py); "
+        f"for the proposition: {_ORACLE.lower()}.",
+        Outcome("They agreed at every send, and no order was lost.", HOLDS),
     ),
     Claim(
         "2.1",
@@ -174,6 +195,24 @@ TESTED: tuple[Claim, ...] = (
         Outcome("Safe and live; messages that wait for a removed process are released.", HOLDS),
     ),
     Claim(
+        "2.10",
+        "The algorithm is easily converted for channels that are not FIFO: numbers per channel.",
+        f"{_ORACLE}; the log is exact there too (tests/protocols/test_optimal_paper.py).",
+        Outcome(
+            "It needs no conversion: a message carries its predecessor on the channel like any "
+            "other cause, so the number of the last message from each sender is enough.",
+            HOLDS,
+        ),
+    ),
+    Claim(
+        "2.11",
+        "With FIFO channels, what was sent once on every outgoing channel need not be stored "
+        "(section 3.5); encodings of the log save space (section 6.2).",
+        "Not tested. Of section 3.5 only the other half is built: what was sent on a channel is "
+        "not sent there again (claim 2.6). Complements are judged in claim 2.3.",
+        Outcome("Neither the storage nor the other encodings are built.", OPEN, "not built"),
+    ),
+    Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
         "reorder.",
@@ -186,6 +225,13 @@ TESTED: tuple[Claim, ...] = (
         "As invariants after every step of random runs on a network that reorders, with extra "
         "messages; a broken step is detected (tests/protocols/test_bounded_paper.py).",
         Outcome("Held after every step, also with several destinations.", HOLDS),
+    ),
+    Claim(
+        "3.4",
+        "A scheme as that of Mostefaoui and Theel (IRISA report 1062, 1996) probably saves extra "
+        "messages.",
+        "Not tested: that report was not available to us.",
+        Outcome("Nothing is known here about it.", OPEN, "the report was not available"),
     ),
     Claim(
         "4.1",
@@ -211,6 +257,19 @@ TESTED: tuple[Claim, ...] = (
         "run under the matrix only; a third program sometimes blocks under buffers.",
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
         Outcome("Each behaves as the paper says.", HOLDS),
+    ),
+    Claim(
+        "4.6",
+        "Matrices can be made smaller by sending differences, or by a known topology; Isis blocks "
+        "a sender until its message is acknowledged.",
+        "Not tested for matrices. Blocking is protocol synchronous, whose sends wait for an "
+        "acknowledgement (tests/protocols/test_synchronous.py).",
+        Outcome(
+            "No matrix with differences or for a topology is built; optimal's differences are "
+            "judged in claim 2.6, and trees of links need no control (protocol tree).",
+            OPEN,
+            "not built",
+        ),
     ),
     Claim(
         "4.open.2",

@@ -38,7 +38,7 @@ class Scale:
     gaps: int
     """Each process of the growth experiment sends at least so often, and again in the warm-up."""
     slow_n: int = 100
-    """The largest n at which growth runs long delays in multicast and broadcast."""
+    """The largest n at which growth runs delays of a gap and longer in multicast and broadcast."""
     traffic: bytes | None = None
     chosen_sizes: tuple[int, ...] = ()
     """The numbers of processes that the user asked for, instead of an experiment's own."""

@@ -144,8 +144,25 @@ def _line_of(row: Mapping[str, Any]) -> Line:
     return row["metric"], row["facet"], row["series"]
 
 
-def fit(line: Mapping[float, float]) -> Fit | None:
-    """Fit a power law by least squares on logarithms; None for fewer than three points."""
+@dataclass(frozen=True, slots=True)
+class _Regression:
+    """A straight line through points on logarithmic scales, by least squares."""
+
+    slope: float
+    start: float
+    mean_x: float
+    spread: float
+    """The sum of squared distances from ``mean_x``."""
+    deviation: float
+    """How far points lie from the line."""
+    count: int
+
+    def half(self, variance: float) -> float:
+        """Return half the 95% interval of what has so many times the points' variance."""
+        return quantile(self.count - 2) * self.deviation * math.sqrt(variance)
+
+
+def _regression(line: Mapping[float, float]) -> _Regression | None:
     pairs = [(math.log(x), math.log(y)) for x, y in line.items() if x > 0 and y > 0]
     if len(pairs) < 3:
         return None
@@ -156,8 +173,29 @@ def fit(line: Mapping[float, float]) -> Fit | None:
     slope = sum((x - mean_x) * (y - mean_y) for x, y in pairs) / spread
     start = mean_y - slope * mean_x
     rest = sum((y - start - slope * x) ** 2 for x, y in pairs)
-    error = quantile(count - 2) * math.sqrt(rest / (count - 2) / spread)
-    return Fit(slope, error, math.exp(start))
+    return _Regression(slope, start, mean_x, spread, math.sqrt(rest / (count - 2)), count)
+
+
+def fit(line: Mapping[float, float]) -> Fit | None:
+    """Fit a power law by least squares on logarithms; None for fewer than three points."""
+    found = _regression(line)
+    if found is None:
+        return None
+    return Fit(found.slope, found.half(1 / found.spread), math.exp(found.start))
+
+
+def extrapolated(line: Mapping[float, float], x: float) -> Point | None:
+    """Return what a fitted power law says of a far x, with its 95% prediction interval.
+
+    That holds only if the law does, which no point beyond the last one shows.
+    """
+    found = _regression(line)
+    if found is None:
+        return None
+    far = math.log(x)
+    half = found.half(1 + 1 / found.count + (far - found.mean_x) ** 2 / found.spread)
+    middle = found.start + found.slope * far
+    return Point(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
 def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], float]:

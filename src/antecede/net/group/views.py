@@ -160,7 +160,7 @@ class Group:
         wishes = [wish for wish in self.wishes if not self.is_met(wish)]
         if not wishes:
             return None
-        for some in (wishes, wishes[:1]):
+        for some in (self._learnable(wishes) or wishes[:1], wishes[:1]):
             change = self.change_of(some)
             try:
                 self.check(change)
@@ -168,6 +168,19 @@ class Group:
                 continue
             return change.encoded()
         return None
+
+    def _learnable(self, wishes: list[Wish]) -> list[Wish]:
+        """Return those of the wishes after which the members that stay are a quorum.
+
+        A process that is removed stops, so one that stays and was away learns of it from them.
+        """
+        found, leaves = list[Wish](), set[str]()
+        for wish in wishes:
+            gone = leaves if wish.is_join else {*leaves, wish.name}
+            if is_quorum([name for name in self.names if name not in gone], self.names):
+                found.append(wish)
+                leaves = gone
+        return found
 
     def change_of(self, wishes: Iterable[Wish]) -> Change:
         """Return one change for all of these wishes."""

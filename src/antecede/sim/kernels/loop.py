@@ -197,9 +197,13 @@ def run(core: Core, own: Own) -> Int:
 
 
 class State:
-    """The arrays of one run: those every kernel needs, sized for a plan."""
+    """The arrays of one run: those every kernel needs, sized for a plan.
 
-    def __init__(self, plan: Plan, n: int) -> None:
+    Copies are held by pairs of receiver and sender, n x n unless `pairs` says otherwise.
+    """
+
+    def __init__(self, plan: Plan, n: int, *, pairs: int | None = None) -> None:
+        pairs = n * n if pairs is None else pairs
         messages, copies = len(plan.time), len(plan.dests)
         self.plan = plan
         self.n = n
@@ -211,11 +215,11 @@ class State:
         self.reg[WIDEST] = widest + n + 2
         self.trace = new_trace(messages, copies)
         self.holding = Holding(
-            heads=np.full(n * n, NOTHING, np.int32),
+            heads=np.full(pairs, NOTHING, np.int32),
             link=np.empty(copies, np.int32),
             need=np.empty(copies, np.int32),
             arrival=np.empty(copies, np.int32),
-            reached=np.zeros(n * n, np.int32),
+            reached=np.zeros(pairs, np.int32),
         )
         self.heap = Heap(np.empty(1024 + 2 * widest), np.empty(1024 + 2 * widest, np.int64))
 
@@ -226,7 +230,7 @@ class State:
     def run(self, progress: Progress | None = None) -> None:
         """Run to the end, growing arrays as the loop asks for it."""
         total = len(self.trace.order)
-        chunk = max(1, min(CHUNK, WORK // self.n**2))
+        chunk = max(1, min(CHUNK, WORK // max(self.n, len(self.holding.heads))))
         self.reg[LIMIT] = chunk
         while (answer := self._continue()) != DONE:
             if answer == GROW:
@@ -303,6 +307,8 @@ class Kernel:
     posts_at_once
         Whether ``send`` posts all copies. Then it is known when they arrive, and sorting all
         arrivals once is quicker than a heap in every run.
+    is_sparse
+        Whether its state grows with the number of processes, not with that of pairs of them.
     """
 
     protocol: str
@@ -315,6 +321,7 @@ class Kernel:
     sizes: Callable[[int], Sizes] | None = None
     ahead: bool = True
     posts_at_once: bool = True
+    is_sparse: bool = False
 
     def __post_init__(self) -> None:
         assert STEPS.setdefault(self.own, self.steps) == self.steps, f"{self.own} has other steps"

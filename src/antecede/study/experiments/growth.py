@@ -63,7 +63,7 @@ def cases(scale: Scale) -> list[Case]:
                 received = round(max(1.0, width * n) * _settled(scale, cast, ratio, n))
                 if n > SLOW_N and ratio > (1 if cast == "unicast" else 0.1):
                     continue
-                if n > scale.slow_n and ratio > 1 and cast != "unicast":
+                if n > scale.slow_n and ratio >= 1 and cast != "unicast":
                     continue
                 lengths = {"received": received, "warm_up": received}
                 delay = f"exponential:{ratio / 10:g}"

@@ -16,6 +16,8 @@ RING = "ring"
 HIERARCHIES = ("hierarchy", "hierarchy:matrix", "hierarchy:levels")
 CLUSTERS = {"clusters-5": 5, "clusters-12": 12}
 """With two representatives causal order would be FIFO, and prove nothing."""
+_CLUSTERED = 10
+"""Hierarchies have no kernel: there each process receives so many messages per point of a scale."""
 _LARGE = 4
 """How many processes a cluster has."""
 SERIES = {
@@ -50,7 +52,8 @@ def cases(scale: Scale) -> list[Case]:
     for facet, names in SERIES.items():
         clusters = CLUSTERS.get(facet)
         n = _LARGE * clusters if clusters else scale.n_or(_N)
-        arguments = {"n": n, "delay": scale.delay_or(_DELAY), "received": received}
+        measured = received if clusters is None else min(received, scale.points * _CLUSTERED)
+        arguments = {"n": n, "delay": scale.delay_or(_DELAY), "received": measured}
         arguments |= {"warm_up": received // 4}
         cast = "multicast" if clusters else facet
         arguments |= {"tokens": 1} if facet == RING else {"cast": cast}
