@@ -104,6 +104,32 @@ def test_no_note_of_one_member_changes_the_group_or_stops_a_node(note: bytes) ->
     run(main())
 
 
+def test_no_member_accepts_its_own_removal() -> None:
+    """c asks a alone, and says that it has accepted: with the word of a that would be a quorum."""
+    ballot, change = Ballot(1, "c"), Change(1, leaves=("a",)).encoded()
+    votes = [Vote(PREPARE, 1, ballot)]
+    votes += [Vote(kind, 1, ballot, value=change) for kind in (ACCEPT, ACCEPTED, DECIDED)]
+
+    async def main() -> None:
+        network = Network(seed=1)
+        async with (
+            node_on(network, "a", limits=LIMITS) as a,
+            node_on(network, "b", limits=LIMITS) as b,
+        ):
+            assert await is_well(a, b)
+            mallory = network.transport("c")
+            await mallory.start(Deaf())
+            for vote in votes * 3:
+                note = vote.encoded()
+                mallory.send("a", frames.encode(head_of("optimal"), 0, (), [], [note]))
+                await asyncio.sleep(1)
+            await asyncio.sleep(60)
+            assert a.members == NAMES
+            assert await is_well(a, b)
+
+    run(main())
+
+
 def test_a_process_that_lost_its_memory_has_no_vote() -> None:
     """c votes for one change, forgets that, and would vote for another."""
 

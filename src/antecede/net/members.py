@@ -226,15 +226,16 @@ class Members:
 
         Nobody is believed alone, unless there is nobody else.
         """
-        group = self.machine.group
-        others = [one for one in group.names if one != self.machine.setup.process]
+        group, process = self.machine.group, self.machine.setup.process
+        others = [one for one in group.names if one != process]
         if view > group.number and name in others:
             if name not in self._removers:
                 self._removers.add(name)
                 for other in others:
                     self.host.tell(other, None)  # what do they say?
             if is_quorum(self._removers, others) and len(self._removers) >= min(2, len(others)):
-                self.host.stop_as_removed()
+                removal = Change(group.number + 1, leaves=(process,)).encoded()
+                self._input(Input(journal.LEARN, data=removal))
 
     def note(self, peer: Peer, data: bytes) -> None:
         """Take a note from a peer; raise PeerError for what is not one."""

@@ -228,9 +228,18 @@ class Voting:
         elif vote.slot == group.number + 1:
             if not is_question:
                 self._take_answer(peer, vote)
-            elif self._may_vote():
+            elif self._may_vote() and not self._removes_us(vote):
                 self._tell(peer, self._voted(vote).encoded())
                 self._has_learnt()
+
+    def _removes_us(self, vote: Vote) -> bool:
+        """Tell whether we are asked to accept our own removal: those who stay decide on that.
+
+        Of two members, one alone could not.
+        """
+        if vote.kind != ACCEPT or len(self._voters) <= 2:
+            return False
+        return self.process in Change.decoded(vote.value).leaves
 
     def _take_answer(self, peer: str, vote: Vote) -> None:
         group, attempt = self.group, self._attempt
