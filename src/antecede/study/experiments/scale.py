@@ -187,9 +187,9 @@ EXPERIMENT = Experiment(
         "everybody sends every 0.1 s. The mean delay is 0.02 s. The hierarchy has clusters of four "
         "that contain clusters of four. Flooding and tree run on links, with nothing per pair of "
         "processes, so they go furthest. Times per delivery are of kernels, but of endpoints in "
-        "Python for the hierarchy and for short runs of permits. Powers of n are fitted to what was run; delays over links "
-        "grow as a logarithm, which no power fits for long. What the fits say of a million "
-        "processes is an extrapolation, and nothing more."
+        "Python for the hierarchy and for short runs of permits. Powers of n are fitted to what "
+        "was run; delays over links grow as a logarithm, which no power fits for long. What the "
+        "fits say of a million processes is an extrapolation, and nothing more."
     ),
     x="processes",
     cases=cases,
