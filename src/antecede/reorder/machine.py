@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -286,8 +286,8 @@ class Machine:
     def _new_rows(self, rows: Rows) -> Flags:
         """Return which rows that are not remembered are new, by id and by sequence number."""
         good = np.ones(rows.row.size, np.bool_)
-        if again := self.held.keys() & rows.key.tolist():
-            good &= find(np.fromiter(again, np.int64), rows.key) < 0
+        if again := _named(self.held, rows.key):
+            good &= find(np.array(again), rows.key) < 0
         columns = [rows.key]
         if self.numbered:
             columns.append(pairs(rows.channel, rows.seq))
@@ -323,7 +323,7 @@ class Machine:
         keys = np.concatenate((rows.key, rows.causes))
         known = self.memory.known(keys)
         known.update(keys[find(fresh, keys) >= 0].tolist())
-        for key in sorted(self.waiting.keys() & fresh.tolist()):
+        for key in _named(self.waiting, fresh):
             self._wake(key)
             self._drain(out, known, now)
         for row, dest, key, channel, seq, causes in rows.arrivals():
@@ -569,6 +569,14 @@ class Machine:
 
 def _ordered(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda message: (message.arrived, message.key))
+
+
+def _named(known: Mapping[int, object], keys: Ints) -> list[int]:
+    """Return those of the keys that are known, in order; compiled, unless very many are known."""
+    if len(known) > keys.size:
+        return sorted(known.keys() & keys.tolist())
+    own = np.fromiter(known, np.int64, len(known))
+    return np.sort(own[find(keys, own) >= 0]).tolist() if own.size else []
 
 
 def _with_held(messages: list[Message], rows: Rows) -> Rows:
