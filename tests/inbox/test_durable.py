@@ -10,8 +10,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
