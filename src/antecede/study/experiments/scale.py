@@ -32,7 +32,7 @@ MANY = {
 FEW = {
     ("broadcast", "flooding"): (30, 100, 300, 1_000),
     ("broadcast", "tree"): (30, 100, 300, 1_000),
-    ("broadcast", "permits"): (8, 16, 32, 60),
+    ("broadcast", "permits"): (8, 16, 32, 56),
     ("broadcast", LEVELS): (4, 16, 64),
     ("broadcast", "broadcast"): (10, 30, 100, 300),
     ("broadcast", "optimal"): (10, 30, 100, 300),
@@ -58,8 +58,8 @@ METRICS = {
     PACKETS: "packets per delivery",
     WORK: "microseconds of work per delivery",
 }
-SIZES_LEAST, ERROR_MOST = 4, 0.2
-"""What is extrapolated was run at so many sizes, and its exponent is known so well and is not 0."""
+SIZES_LEAST, ERROR_MOST, GROWTH_LEAST = 4, 0.2, 0.05
+"""What is extrapolated was run at so many sizes; its exponent is known so well, and is no less."""
 
 Part = Any
 """A process, or a list of such parts that begins with their representative."""
@@ -161,7 +161,7 @@ def can_be_extrapolated(line: dict[float, float]) -> bool:
     found = fit(line)
     if found is None or len(line) < SIZES_LEAST:
         return False
-    return found.error <= min(ERROR_MOST, abs(found.exponent))
+    return found.exponent >= GROWTH_LEAST and found.error <= min(ERROR_MOST, found.exponent)
 
 
 def _grown(line: dict[float, float]) -> str:
