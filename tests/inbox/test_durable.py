@@ -437,8 +437,8 @@ def test_a_task_that_is_cancelled_at_any_moment_keeps_nothing(
 
 def test_each_relay_finds_the_outbox_free_after_the_one_before(make_durable: Make) -> None:
     inbox = make_durable()
-    for number in range(60):
+    for number in range(15):
         for message in inbox.offer(f"{number}", topic="a"):
             with message as transaction:
                 transaction.send("out", id=f"{number}")
-    assert [inbox.relay(lambda out: None, limit=1) for _ in range(60)] == [1] * 60
+    assert [inbox.relay(lambda out: None, limit=1) for _ in range(15)] == [1] * 15
