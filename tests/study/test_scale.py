@@ -105,3 +105,15 @@ def test_an_extrapolation_is_wide_and_says_so() -> None:
     assert f"n^{found}" in told[0]
     assert told[1].startswith("Extrapolated to a million and to a billion processes, far beyond")
     assert math.isfinite(far.high)
+
+
+def test_what_is_uncertain_is_not_extrapolated() -> None:
+    assert scale.can_be_extrapolated({10.0: 1.0, 100.0: 2.1, 1e3: 4.0, 1e4: 8.1})
+    for line in (
+        {10.0: 1.0, 100.0: 2.0, 1e3: 4.0},  # too few sizes
+        {10.0: 1.0, 100.0: 9.0, 1e3: 2.0, 1e4: 8.0},  # no power of n
+        {10.0: 5.0, 100.0: 5.1, 1e3: 4.9, 1e4: 5.0},  # no growth
+        {10.0: 1.0, 100.0: 1.0, 1e3: 1.0, 1e4: 1.0},
+        {10.0: 0.0, 100.0: 0.0, 1e3: 0.0, 1e4: 0.0},
+    ):
+        assert not scale.can_be_extrapolated(line), line

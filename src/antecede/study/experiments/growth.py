@@ -37,6 +37,8 @@ _DELAYS = 6
 _UNICAST = 4
 PRUNED, PRUNED_RATIO = "pruned", 0.5
 """Pruned runs at the delay of ``overhead``, which judges how it grows."""
+_PRUNED_SLOW = 3
+"""In multicast it runs up to so many times the largest n of long delays: its logs get long too."""
 
 
 def _settled(scale: Scale, cast: str, ratio: float, n: int) -> float:
@@ -72,7 +74,7 @@ def cases(scale: Scale) -> list[Case]:
                     Case("optimal", "paper", arguments, seed, series, n, cast)
                     for seed in scale.seeds[: _seeds(n)]
                 ]
-            if cast == "unicast" or (cast == "multicast" and n <= HUGE_N):
+            if cast == "unicast" or (cast == "multicast" and n <= _PRUNED_SLOW * scale.slow_n):
                 found += _pruned(scale, cast, n)
     return found
 
