@@ -37,6 +37,9 @@ METRICS = (
     "operations",
     "extra_packets_per_copy",
     "control_bytes_per_message",
+    "control_bytes_per_delivery",
+    "bytes_with_headers_per_delivery",
+    "packets_per_delivery",
 )
 
 

@@ -58,7 +58,7 @@ def _call(*words: str) -> None:
         (("--resume",), "--resume needs --out"),
         (("--experiment", "growth", "--protocol", "matrix"), "nothing to run"),
         (("--n", "1"), "--n 1: processes cannot exchange messages"),
-        (("--experiment", "overhead", "--n", "90000"), "90,000 processes would take about "),
+        (("--experiment", "overhead", "--n", "90000"), "90,000 processes is too many: 65,536 can"),
         (("--seeds", "0"), "--seeds 0: there is nothing to run"),
         (("--seeds", "99999999999"), "--seeds 99999999999 would never end; use 10,000 or fewer"),
         (("--n", "1000000000"), "--n 1000000000 is too many processes; use 1,000,000 or fewer"),

@@ -70,7 +70,7 @@ def test_the_quick_preset_needs_no_kernel_but_those_compiled_ahead() -> None:
         if case.protocol in late
         for row in grid_rows(experiment.name, [case], seed=0)
     }
-    assert {protocol for protocol, _ in found} == late
+    assert {protocol for protocol, _ in found} == late - {"delta"}, "no experiment loses messages"
     assert max(copies for _, copies in found) <= SHORT
 
 

@@ -96,7 +96,7 @@ Recent = tuple[Vectors, Ints, Ints]
 @jit
 def _recent(n: int, asked: int) -> Recent:
     """Return room to remember deliveries; none if queries are asked instead."""
-    size = 0 if asked else min(RECENT_MAX, REMEMBERED_MAX // (n * n))
+    size = 0 if asked else min(RECENT_MAX, REMEMBERED_MAX // max(n * n, 1))
     events = np.empty((n, size), np.int64)
     return np.empty((n, size, n), np.int32), events, np.zeros(n, np.int64)
 
