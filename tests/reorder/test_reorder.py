@@ -399,14 +399,9 @@ def _wait(
     queries: list[StreamingQuery], start: Callable[[], StreamingQuery], reached: Callable[[], bool]
 ) -> None:
     begin = time.monotonic()
-    again = begin + PATIENCE / 4
     while not reached():
         if not queries[-1].isActive:
             assert "failed to connect back" in str(queries[-1].exception())
-            queries.append(start())
-        elif time.monotonic() > again:  # a Python worker that never answers: start anew
-            again += PATIENCE / 4
-            queries[-1].stop()
             queries.append(start())
         assert time.monotonic() < begin + PATIENCE
         time.sleep(0.5)

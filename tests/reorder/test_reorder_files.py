@@ -114,6 +114,17 @@ def put(folder: Path, number: int, names: list[str], cause: str | None, size: in
     pq.write_table(table, folder / f"{number}.parquet")
 
 
+def test_a_run_leaves_the_settings_of_the_session_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = ("spark.sql.shuffle.partitions", "spark.sql.streaming.noDataMicroBatches.enabled")
+    before = [spark.conf.get(name) for name in names]
+    put(tmp_path / "in", 0, ["a"], None)
+    assert ordered(spark, tmp_path, tmp_path / "state") == ["batch=0"]
+    assert [spark.conf.get(name) for name in names] == before
+    assert before[1] == "true"
+
+
 def cut(state: Path, pattern: str) -> None:
     files = [path for path in state.glob(pattern) if path.is_file() and path.name[0] != "."]
     assert files

@@ -29,7 +29,7 @@ from antecede.reorder.progress import METRICS
 from antecede.reorder.store import PACKET_STATE_VERSION, STATE_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
@@ -192,6 +192,11 @@ def _by_packets(asked: Mapping[str, Any], policy: Policy) -> _Input:
     )
 
 
+def _keep_in_rocksdb(spark: SparkSession) -> None:
+    for name, value in _STATE.items():
+        spark.conf.set(name, value)
+
+
 def _by_positions(
     stream: DataFrame, positions: str, timeout: int | None, asked: Mapping[str, Any]
 ) -> DataFrame:
@@ -202,9 +207,8 @@ def _by_positions(
         if asked[name] is not None:
             msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
             raise UsageError(msg)
-    for name, value in _STATE.items():
-        if stream.isStreaming:
-            stream.sparkSession.conf.set(name, value)
+    if stream.isStreaming:
+        _keep_in_rocksdb(stream.sparkSession)
     return reorder_by_positions(
         stream,
         positions,
@@ -250,8 +254,7 @@ def _on_stream(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    for name, value in _STATE.items():
-        rows.sparkSession.conf.set(name, value)
+    _keep_in_rocksdb(rows.sparkSession)
     keeps_rejected = policy.keeps_rejected
     schema = result_schema(rows, keeps_rejected=keeps_rejected)
     pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)

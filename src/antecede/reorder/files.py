@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-
+PARTITIONS = "spark.sql.shuffle.partitions"
+EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _REMARK = b"Streaming TransformWithStateInPandas Python worker"
 
 
@@ -149,13 +150,13 @@ def run_files(
     Without ``every``, stop when all is read.
     """
     spark = stream.sparkSession
-    # More parts than buckets would be stores of state without anything in them.
-    parts = int(spark.conf.get("spark.sql.shuffle.partitions") or BUCKETS)
-    buckets = int(options.get("buckets", BUCKETS))
-    spark.conf.set("spark.sql.shuffle.partitions", min(parts, buckets))
-    # With timers, Spark runs empty batches for ever, and so would a query that reads what is there.
-    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", every is not None)
+    before = {name: spark.conf.get(name) for name in (PARTITIONS, EMPTY_BATCHES)}
     ordered = reorder(stream, keep_rejected=True, **options)
+    # More parts than buckets would be stores of state without anything in them.
+    buckets = int(options.get("buckets", BUCKETS))
+    spark.conf.set(PARTITIONS, min(int(before[PARTITIONS] or BUCKETS), buckets))
+    # With timers, Spark runs empty batches for ever, and so would a query that reads what is there.
+    spark.conf.set(EMPTY_BATCHES, every is not None)
     listener = Progress(show)
     spark.streams.addListener(listener)
     try:
@@ -173,6 +174,8 @@ def run_files(
         listener.wait()
     finally:
         spark.streams.removeListener(listener)
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
     return listener
 
 
