@@ -37,7 +37,7 @@ from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.report.numbers import figure
 from antecede.sim import run
 from antecede.sim.workloads import WORKLOADS
-from tests.support.histories import Shape, history
+from tests.support.histories import LATE, Shape, history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -323,16 +323,8 @@ def test_times_too_short_to_matter_and_the_least_memory_are_said_plainly() -> No
 
 
 def test_advice_says_first_whether_a_protocol_is_needed() -> None:
-    late = [
-        Event("a", 1, "send", "m1", ("c",), 0.0),
-        Event("a", 2, "send", "m2", ("b",), 1.0),
-        Event("b", 1, "deliver", "m2", None, 2.0),
-        Event("b", 2, "send", "m3", ("c",), 3.0),
-        Event("c", 1, "deliver", "m3", None, 4.0),
-        Event("c", 2, "deliver", "m1", None, 5.0),
-    ]
-    kept = [*late[:4], replace(late[5], seq=1, time=3.5), replace(late[4], seq=2)]
-    for log, count, words in ((late, 1, "order."), (kept, 0, "needs none, but nothing promises")):
+    kept = [*LATE[:4], replace(LATE[5], seq=1, time=3.5), replace(LATE[4], seq=2)]
+    for log, count, words in ((LATE, 1, "order."), (kept, 0, "needs none, but nothing promises")):
         costs = [without_protocol(schedule_of(table_of(log)))]
         said = need(costs)
         assert said.startswith(f"Without a protocol, {count} of 3 deliveries would have been out")

@@ -20,15 +20,8 @@ from antecede.errors import UsageError
 from antecede.events import Event
 from antecede.report.numbers import figure
 from antecede.runs import RunFolder
+from tests.support.histories import LATE
 
-LATE = [
-    Event("a", 1, "send", "m1", ("c",), 0.0),
-    Event("a", 2, "send", "m2", ("b",), 1.0),
-    Event("b", 1, "deliver", "m2", None, 2.0),
-    Event("b", 2, "send", "m3", ("c",), 3.0),
-    Event("c", 1, "deliver", "m3", None, 4.0),
-    Event("c", 2, "deliver", "m1", None, 5.0),
-]
 UNPAIRED = """
 {"process": "a", "seq": 1, "kind": "send", "message": "m1", "dests": ["b"]}
 {"process": "a", "seq": 2, "kind": "send", "message": "m2", "dests": ["b"]}

@@ -24,7 +24,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from antecede.errors import UsageError
 from antecede.events.listener import Listener
 from antecede.events.sources import Source, read
-from tests.cli.test_audit import LATE, call, write
+from tests.cli.test_audit import call, write
+from tests.support.histories import LATE
 from tests.support.traces import REVERSED, otlp
 
 SRC = Path(__file__).parents[2] / "src"
@@ -61,12 +62,10 @@ def speak(address: str, *, reverse: bool, compression: Compression = Compression
     providers[0].shutdown()
 
 
-@pytest.mark.parametrize("reverse", [True, False])
-def test_a_real_exporter_is_heard_and_audited(tmp_path: Path, reverse: bool) -> None:
-    out = tmp_path / "out"
-    words = ["audit", "--listen", "127.0.0.1:0", "--out", str(out)]
+def listening(*words: str) -> tuple[subprocess.Popen[str], str]:
+    """Start ``antecede audit --listen``; return it and the address it says."""
     program = subprocess.Popen(
-        [sys.executable, "-m", "antecede", *words],
+        [sys.executable, "-m", "antecede", "audit", "--listen", "127.0.0.1:0", *words],
         env={**os.environ, "PYTHONPATH": str(SRC)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -74,6 +73,13 @@ def test_a_real_exporter_is_heard_and_audited(tmp_path: Path, reverse: bool) -> 
     )
     assert program.stderr is not None
     address = program.stderr.readline().partition("http://")[2].partition("/")[0]
+    return program, address
+
+
+@pytest.mark.parametrize("reverse", [True, False])
+def test_a_real_exporter_is_heard_and_audited(tmp_path: Path, reverse: bool) -> None:
+    out = tmp_path / "out"
+    program, address = listening("--out", str(out))
     speak(address, reverse=reverse)
     program.send_signal(signal.SIGINT)
     said, trouble = program.communicate(timeout=600)
@@ -179,16 +185,7 @@ def test_violations_that_are_alike_are_one_line(tmp_path: Path) -> None:
 
 def test_every_so_often_what_came_is_audited(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ["audit", "--listen", "127.0.0.1:0", "--every", "0.5", "--out", str(out)]
-    program = subprocess.Popen(
-        [sys.executable, "-m", "antecede", *words],
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert program.stderr is not None
-    address = program.stderr.readline().partition("http://")[2].partition("/")[0]
+    program, address = listening("--every", "0.5", "--out", str(out))
     speak(address, reverse=True)
     until = time.monotonic() + 300
     while not (out / "summary.json").exists() and time.monotonic() < until:

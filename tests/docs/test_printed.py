@@ -13,7 +13,7 @@ import pytest
 from antecede.cli.main import app
 from antecede.events.log import table_of
 from tests.docs.test_readme import LINES, ON_SPARK
-from tests.events.test_reading import STORY
+from tests.support.histories import LATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_a_line_of_the_readme_runs_on_spark(here: Path, words: list[str]) -> Non
 def test_the_program_about_audits_runs(here: Path, spark: SparkSession) -> None:
     text = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    table = table_of(STORY)
+    table = table_of(LATE)
     log = here / "log.jsonl"
     log.write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
     scope: dict[str, Any] = {"frame": spark.read.json(str(log)), "table": table}

@@ -18,20 +18,12 @@ import pytest
 from antecede import events as eventlog
 from antecede.audit.api import audit_table
 from antecede.errors import LogError, UsageError
-from antecede.events import Event
 from antecede.events.formats import FORMATS
 from antecede.events.log import Source
 from antecede.events.sources import aliases_of, form_of, read, read_logs, sources_in, table_of
+from tests.support.histories import LATE
 from tests.support.traces import REVERSED, console, jaeger, otlp, zipkin
 
-STORY = [
-    Event("a", 1, "send", "m1", ("c",), 0.0),
-    Event("a", 2, "send", "m2", ("b",), 1.0),
-    Event("b", 1, "deliver", "m2", None, 2.0),
-    Event("b", 2, "send", "m3", ("c",), 3.0),
-    Event("c", 1, "deliver", "m3", None, 4.0),
-    Event("c", 2, "deliver", "m1", None, 5.0),
-]
 #: What GoVector writes: a line with the clock, then the text.
 GOVECTOR = "".join(
     f"{host} {json.dumps(clock)}\n{text}\n"
@@ -57,7 +49,7 @@ def content_of(form: str) -> bytes:
     """Return the beginning of a file of each format that the package writes or tests know."""
     out = io.BytesIO()
     if form == "parquet":
-        pq.write_table(table_of(STORY), out)
+        pq.write_table(table_of(LATE), out)
         return out.getvalue()
     if form in TRACES:
         return TRACES[form](REVERSED).encode()
@@ -68,7 +60,7 @@ def content_of(form: str) -> bytes:
     if form == "csv":
         return b"process,seq,kind,message,dests,time\na,1,send,m1,b;c,0.5\nb,1,deliver,m1,,1\n"
     rows = [{"process": e.process, "seq": e.seq, "kind": e.kind, "message": e.message}
-            for e in STORY]  # fmt: skip
+            for e in LATE]  # fmt: skip
     return "\n".join(map(json.dumps, rows)).encode()
 
 
@@ -130,7 +122,7 @@ def test_each_service_may_write_its_own_file(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "deep"
     folder.mkdir(parents=True)
     for process in "abc":
-        eventlog.write(folder / f"{process}.jsonl", [e for e in STORY if e.process == process])
+        eventlog.write(folder / f"{process}.jsonl", [e for e in LATE if e.process == process])
     (folder / "d.jsonl").write_text("")
     (folder / ".hidden").write_text("not a log")
     found = read(sources_in([tmp_path / "logs"], Source(Path())))
@@ -144,9 +136,9 @@ def test_each_service_may_write_its_own_file(tmp_path: Path) -> None:
 
 
 def test_formats_may_be_mixed_if_their_events_can_be_one_log(tmp_path: Path) -> None:
-    eventlog.write(tmp_path / "a.jsonl", STORY[:2])
-    eventlog.write(tmp_path / "b.csv", STORY[2:4])
-    pq.write_table(table_of(STORY[4:]), tmp_path / "c.parquet")
+    eventlog.write(tmp_path / "a.jsonl", LATE[:2])
+    eventlog.write(tmp_path / "b.csv", LATE[2:4])
+    pq.write_table(table_of(LATE[4:]), tmp_path / "c.parquet")
     found = read(sources_in([tmp_path], Source(Path())))
     assert audit_table(found.events).summary["violations"] == 1
     (tmp_path / "d.txt").write_text("1 2 3\n")
@@ -237,7 +229,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.start()
     found = read(sources_in([path], Source(Path())))
     writer.join()
-    assert len(found.events) == len(STORY)
+    assert len(found.events) == len(LATE)
 
 
 def test_every_format_is_told_by_content_but_those_with_options() -> None:

@@ -14,33 +14,26 @@ import pytest
 from antecede.audit.api import audit_table
 from antecede.audit.drawings import clock_arrows, clocks_of
 from antecede.errors import LogError, UsageError
-from antecede.events import Event, EventLog, arrow_schemas, sources
+from antecede.events import EventLog, arrow_schemas, sources
 from antecede.events import log as logs
 from antecede.events.formats import shiviz
 from antecede.events.sources import Source, table_of
 from antecede.spark.frames import cause
+from tests.support.histories import LATE
 
 SEND = r"Sending (?<message>\S+) to (?<to>\w+)"
 DELIVER = r"Received (?<message>\S+) from (?<from>\w+)"
-STORY = [
-    Event("a", 1, "send", "m1", ("c",), 0.0),
-    Event("a", 2, "send", "m2", ("b",), 1.0),
-    Event("b", 1, "deliver", "m2", None, 2.0),
-    Event("b", 2, "send", "m3", ("c",), 3.0),
-    Event("c", 1, "deliver", "m3", None, 4.0),
-    Event("c", 2, "deliver", "m1", None, 5.0),
-]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_the_event_log_is_read_in_three_forms(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"log.{form}"
     if form == "parquet":
-        pq.write_table(table_of(STORY), path)
+        pq.write_table(table_of(LATE), path)
     else:
         for process in "abc":
             with EventLog(path, process) as log:
-                for e in (e for e in STORY if e.process == process):
+                for e in (e for e in LATE if e.process == process):
                     _ = log.send(e.message, e.dests) if e.kind == "send" else log.deliver(e.message)
     found = sources.read(Source(path))
     assert found.form == form

@@ -10,6 +10,16 @@ from dataclasses import dataclass, replace
 from antecede.events import Event
 from tests.support.oracles import Stamped
 
+# m1 from a reaches c after m3, which a's m2 caused at b: one violation.
+LATE = [
+    Event("a", 1, "send", "m1", ("c",), 0.0),
+    Event("a", 2, "send", "m2", ("b",), 1.0),
+    Event("b", 1, "deliver", "m2", None, 2.0),
+    Event("b", 2, "send", "m3", ("c",), 3.0),
+    Event("c", 1, "deliver", "m3", None, 4.0),
+    Event("c", 2, "deliver", "m1", None, 5.0),
+]
+
 
 @dataclass(frozen=True)
 class Shape:

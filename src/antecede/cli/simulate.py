@@ -280,12 +280,12 @@ def _show(runs: list[sim.Run], path: Path) -> None:
 
     from antecede.cli.shown import fitted_table, say
     from antecede.report.numbers import figure
-    from antecede.report.simulate_page import LABELS, labelled
+    from antecede.report.simulate_page import LABELS, value_of
 
     names = " ".join(each.protocol for each in runs)
     engine = f" ({runs[0].engine} engine)" if len(runs) == 1 else ""
     values = {
-        label: [labelled(each.metrics, name)[1] for each in runs] for name, label in LABELS.items()
+        label: [value_of(each.metrics, name) for each in runs] for name, label in LABELS.items()
     }
     console = Console(markup=False)
     table = fitted_table(

@@ -49,11 +49,15 @@ _MORE = {
 }
 
 
-def labelled(metrics: Mapping[str, Any], name: str) -> tuple[str, Any]:
-    """Return a figure's label, and its value in the unit that the label names."""
-    label = (LABELS | _MORE).get(name, name.replace("_", " "))
+def label_of(name: str) -> str:
+    """Return a figure's label, with its unit."""
+    return (LABELS | _MORE).get(name, name.replace("_", " "))
+
+
+def value_of(metrics: Mapping[str, float | None], name: str) -> float | None:
+    """Return a figure in the unit that its label names."""
     value = metrics.get(name)
-    return label, 1000 * value if value is not None and label.endswith("(ms)") else value
+    return 1000 * value if value is not None and label_of(name).endswith("(ms)") else value
 
 
 def simulate_page(
@@ -61,7 +65,7 @@ def simulate_page(
     lead: str, facts: Mapping[str, object],
 ) -> str:  # fmt: skip
     """Return the page of a run: ``result`` has its figures by name, ``charts`` counts of copies."""
-    rows = [labelled(result, name) for name in result]
+    rows = [(label_of(name), value_of(result, name)) for name in result]
     files = (
         "The tables are in the same folder: metrics, schedule and, if written, events (.parquet)."
     )
@@ -94,8 +98,7 @@ def compare_page(
     }
     every = dict.fromkeys(name for result in runs.values() for name in result)
     rows = [
-        (labelled({}, name)[0], *(labelled(result, name)[1] for result in runs.values()))
-        for name in every
+        (label_of(name), *(value_of(result, name) for result in runs.values())) for name in every
     ]
     table = Table(("figure", *runs), rows)
     files = "The tables are in the same folder: metrics, schedule and, if written, events-PROTOCOL."
@@ -115,7 +118,7 @@ def compare_page(
 
 def _least(runs: Mapping[str, Mapping[str, Any]], metric: str) -> tuple[str, str]:
     """Return the least value of a figure as text, and the protocols that have it."""
-    values = {name: labelled(result, metric)[1] or 0.0 for name, result in runs.items()}
+    values = {name: value_of(result, metric) or 0.0 for name, result in runs.items()}
     least = figure(min(values.values()))
     names = [name for name, value in values.items() if figure(value) == least]
     return least, ("all alike" if len(names) == len(runs) > 1 else listed(names))

@@ -18,7 +18,7 @@ from antecede.sim.kernels.square import (
     begin_send,
     end_send,
     has_room,
-    is_reached,
+    is_vector_ready,
     release,
     take_slab,
 )
@@ -50,13 +50,6 @@ def send(core: Core, own: Broadcast, message: Int) -> Int:
 
 
 @helper
-def is_ready(core: Core, own: Broadcast, copy: Copy) -> Int:
-    """CBCAST: all that the sender had delivered, and its own earlier messages."""
-    row = int64(own.squares.slab[at(copy.message)]) * core.n
-    return is_reached(core, own.squares, copy, row)
-
-
-@helper
 def deliver(core: Core, own: Broadcast, copy: Copy) -> Int:
     """Count the message; the rest of its vector is reached already."""
     core.holding.reached[at(copy.dest * core.n + copy.sender)] += 1
@@ -77,5 +70,5 @@ class BroadcastState(SquareState):
 
 KERNEL = Kernel(
     "broadcast", BroadcastState, Broadcast,
-    Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
+    Steps(send=send, deliver=deliver, is_ready=is_vector_ready, after=wake, has_room=has_room),
 )  # fmt: skip

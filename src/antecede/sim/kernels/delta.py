@@ -19,7 +19,7 @@ from antecede.sim.kernels.square import (
     begin_send,
     end_send,
     has_room,
-    is_reached,
+    is_vector_ready,
     release,
     take_slab,
 )
@@ -56,13 +56,6 @@ def send(core: Core, own: Delta, message: Int) -> Int:
 
 
 @helper
-def is_ready(core: Core, own: Delta, copy: Copy) -> Int:
-    """Tell whether the last messages before it are here."""
-    row = int64(own.squares.slab[at(copy.message)]) * core.n
-    return is_reached(core, own.squares, copy, row)
-
-
-@helper
 def deliver(core: Core, own: Delta, copy: Copy) -> Int:
     """Note the message's time."""
     core.holding.reached[at(copy.dest * core.n + copy.sender)] = own.stamp[at(copy.message)]
@@ -84,6 +77,6 @@ class DeltaState(SquareState):
 
 KERNEL = Kernel(
     "delta", DeltaState, Delta,
-    Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
+    Steps(send=send, deliver=deliver, is_ready=is_vector_ready, after=wake, has_room=has_room),
     ahead=False,
 )  # fmt: skip

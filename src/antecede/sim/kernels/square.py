@@ -115,6 +115,13 @@ def is_ready(core: Core, own: Any, copy: Copy) -> Int:
 
 
 @helper
+def is_vector_ready(core: Core, own: Any, copy: Copy) -> Int:
+    """Test a copy whose message carries one vector for all."""
+    row = int64(own.squares.slab[at(copy.message)]) * core.n
+    return is_reached(core, own.squares, copy, row)
+
+
+@helper
 def is_reached(core: Core, squares: Squares, copy: Copy, row: Int) -> Int:
     """Test a copy against the n cells from `row`; hold it for the first that is not reached."""
     holding, n = core.holding, core.n
