@@ -154,8 +154,6 @@ def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
 class AcknowledgesArrival(Acknowledged):
     """The acknowledgement means arrived, not delivered."""
 
-    HEARS: ClassVar = True
-
     def arrived(self, packet: Packet) -> None:
         if packet.content.seq:
             self._answer(packet.source_no, (packet.content.seq, self._mark(), []))
