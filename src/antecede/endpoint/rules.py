@@ -77,16 +77,8 @@ class Rules:
 
     INFO: ClassVar[ProtocolInfo]
     WIRE: ClassVar[type[Wire]] = Wire
-    IS_GUARDED: ClassVar[bool] = False
-    """Whether :meth:`admit` has something to say."""
-    HEARS: ClassVar[bool] = False
-    """Whether :meth:`arrived` has something to do."""
     RELAYS: ClassVar[bool] = False
     """Whether packets bring messages of others than their source."""
-    UNPACKS: ClassVar[bool] = False
-    """Whether a packet may bring several messages: :meth:`unpack`."""
-    DROPS: ClassVar[bool] = False
-    """Whether :meth:`drops` has something to say."""
     IS_EAGER: ClassVar[bool] = False
     """Whether, in pull mode, packets take effect in their turn, before the application takes them.
 
@@ -124,6 +116,11 @@ class Rules:
         self.shift = (places - 1).bit_length()
         self.low = (1 << self.shift) - 1
         self.reached = list(range(self.low + 1))
+
+    @classmethod
+    def has(cls, step: str) -> bool:
+        """Tell whether these rules have such a step; the endpoint leaves out those they lack."""
+        return getattr(cls, step) is not getattr(Rules, step)
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
