@@ -186,14 +186,14 @@ def random_where(rng: Random, members: tuple[str, ...]) -> Where:
     }
 
 
-def random_run(seed: int, *, full: bool = False, steps: int = 50, **options: object) -> Rig:
+def random_run(seed: int, *, full: bool = False, compared: bool = True) -> Rig:
     """Run a random script to its end."""
     rng = Random(seed)
     members = tuple("abcde"[: rng.randint(2, 5)])
-    rig = Rig(members, {} if full else random_where(rng, members), **options)  # type: ignore[arg-type]
+    rig = Rig(members, {} if full else random_where(rng, members), compared=compared)
     newest = rng.random() < 0.4
     share = rng.choice((0.2, 0.35, 0.5))
-    for _ in range(steps):
+    for _ in range(50):
         process, key = rng.choice(members), rng.choice(rig.keys)
         draw = rng.random()
         if rig.flying and draw > share:
