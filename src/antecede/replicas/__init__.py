@@ -1,4 +1,4 @@
-"""A replicated key-value store with causal consistency: see :mod:`antecede.replicas.replica`."""
+"""A key-value store with causal consistency, replicated in part or in full."""
 
 from antecede.replicas.replica import Answer, Outcome, Replica, Write
 
