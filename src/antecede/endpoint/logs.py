@@ -258,13 +258,11 @@ class LogWire(Wire):
         if tops[message.sender] >> self.view.shift >= message.seq:
             msg = "knows of later messages of its sender"
             raise PeerError(msg)
-        if not data[at]:
+        length, at = read_varint(data, at)
+        if not length:
             if form > 3:
                 raise PeerError(_OTHER_FORM)
-            return (tops, {}), at + 1
-        length, at = data[at], at + 1
-        if length > 0x7F:
-            length, at = read_varint(data, at - 1)
+            return (tops, {}), at
         how, high, place = form >> 4, ~low, -1
         named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
         log: Log = {}
