@@ -569,7 +569,7 @@ def view_for(
     if rules is None:
         return view
     own = View(view.number, view.members, view.protocol, view.options)
-    own.forms = rules.WIRE(own)
+    own.forms = rules.forms(own)
     return own
 
 

@@ -307,6 +307,15 @@ class Endpoint:
         """The number of messages (with several destinations: copies) that wait to be sent."""
         return self._rules.queued
 
+    @property
+    def rules(self) -> Rules:
+        """The protocol's side, for a layer above that brings rules of its own."""
+        return self._rules
+
+    def flush(self) -> Effects:
+        """Return what the rules want to send because such a layer asked them to."""
+        return new_effects(self._posted(), (), self._events)
+
     def kept(self) -> object:
         """Return what the protocol keeps, by names, as its specification does (or None)."""
         return self._rules.kept()

@@ -36,6 +36,8 @@ class Wire:
 
     def __init__(self, view: View) -> None:
         self.view = view
+        self.relays = False
+        """Whether packets bring messages of others than their source."""
 
     def put(self, message: Message) -> bytes:
         """Return ``message.control``, which all copies share."""
@@ -128,6 +130,13 @@ class Rules:
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
         """Refuse options that do not go together; each alone is checked by its record."""
+
+    @classmethod
+    def forms(cls, view: View) -> Wire:
+        """Return how the controls of a view look."""
+        made = cls.WIRE(view)
+        made.relays = cls.RELAYS
+        return made
 
     # Send.
 

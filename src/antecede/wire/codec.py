@@ -14,7 +14,7 @@ from typing import Final
 from antecede.endpoint.endpoint import Endpoint, other_number
 from antecede.endpoint.messages import PAYLOAD_MAX, Message, Packet, new_message, new_packet
 from antecede.endpoint.numbers import BYTE, read_count, read_varint, varint
-from antecede.endpoint.registry import PROTOCOLS, rules_of, view_of
+from antecede.endpoint.registry import PROTOCOLS, view_of
 from antecede.endpoint.rules import Wire
 from antecede.endpoint.view import DIGEST_BYTES, View
 from antecede.errors import PeerError, UsageError, shown
@@ -150,7 +150,7 @@ class Codec:
         self._route_at = 1 + len(self._identity)
         self._is_paired = view.n <= PAIR_MAX
         self._set_bytes = view.n + 7 >> 3
-        self._relays = rules_of(view.protocol).of(view).RELAYS
+        self._relays = self._wire.relays
         self._routes = [_Routes(self._identity, source, view.n) for source in range(view.n)]
 
     def _check_view(self, view: View) -> None:
