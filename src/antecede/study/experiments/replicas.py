@@ -164,10 +164,10 @@ def findings(points: Points) -> Iterator[str]:
 
 @claim(
     "5.1",
-    "Dependence by reads instead of deliveries carries less control than KS98's algorithm, and less "
-    "still if all keys are kept by all (Opt-Track-CRP).",
-    "Experiment replicas: the same writes under the store and under optimal, by the number of reads "
-    "per write. The store itself: tests/replicas.",
+    "Dependence by reads instead of deliveries carries less control than the algorithm of [KS98], "
+    "and less still if all keys are kept by all (Opt-Track-CRP).",
+    "Experiment replicas: the same writes under the store and under optimal, by the number of "
+    "reads per write. The store itself: tests/replicas.",
 )
 def _carries_less(points: Points) -> Outcome | None:
     parts, every = [], []
@@ -181,8 +181,8 @@ def _carries_less(points: Points) -> Outcome | None:
     result = (
         f"Bytes of control per copy in proportion to optimal's, from {min(READS):g} to "
         f"{max(READS):g} reads per write: {'; '.join(parts)}. Who reads little hears of "
-        "few deliveries, so its log may be longer than optimal's although less has to wait. What is "
-        "fetched is not counted."
+        "few deliveries, so its log may be longer than optimal's although less has to wait. What "
+        "is fetched is not counted."
     )
     verdict = judged(always=max(every) < 1, sometimes=min(every) < 1)
     return Outcome(result, verdict, f"x{spread(every)} of optimal's control")
