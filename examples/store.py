@@ -1,93 +1,106 @@
-"""A replicated key-value store with causal reads.
+"""A replicated key-value store with causal reads, on a network that delays, reorders and repeats.
 
-Every replica answers at once from its own copy. A write is sent to all, and since messages arrive
-in causal order, whoever sees a write has seen everything that its writer had seen. A client that
-changes replicas takes a *token* along: ``get(key, after=token)`` waits until the new replica has
-seen what the client saw at the old one. Of two writes that know nothing of each other, the one with
-the greater stamp wins, everywhere the same.
+Each process keeps some of the keys, and answers reads of these at once. A write goes to those who
+keep its key. Whoever sees a write has seen everything that its writer had read or written before.
+Of two writes that know nothing of each other, the same one wins everywhere.
 
 Try it: ``python examples/store.py``.
 """
 
 import asyncio
-import json
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Iterable, Mapping
+from random import Random
 
-from antecede.net import Delivery, Node
-from antecede.testing import loopback_nodes
-
-Token = dict[str, int]
-"""How many writes of each process a client has seen."""
+from antecede import Codec, Packet
+from antecede.replicas import Outcome, Replica
 
 
-class Replica:
-    """One copy of the store; use it in ``async with``."""
+class Store:
+    """All processes of a store, and the network between them."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.seen: Token = {}
-        self._cells: dict[str, tuple[tuple[int, str], str]] = {}
-        self._stamp = 0
-        self._changed = asyncio.Condition()
+    def __init__(
+        self, members: Iterable[str], where: Mapping[str, Iterable[str]], seed: int = 1
+    ) -> None:
+        self.clients = {name: Client(self, Replica(name, members, where)) for name in members}
+        self._random = Random(seed)
+        self._codec = Codec(next(iter(self.clients.values())).replica.view)
+        self._flights: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._apply_all())
-        return self
+    def post(self, packets: Iterable[Packet]) -> None:
+        """Send packets as bytes, some of them twice; they arrive in any order."""
+        for packet in packets:
+            for _ in range(self._random.choice((1, 1, 2))):
+                delay = self._random.expovariate(100)
+                task = asyncio.create_task(self._fly(self._codec.encode(packet), delay))
+                self._flights.add(task)
+                task.add_done_callback(self._flights.discard)
 
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+    async def _fly(self, data: bytes, delay: float) -> None:
+        await asyncio.sleep(delay)
+        packet = self._codec.decode(data)
+        self.clients[packet.dest].take(packet)
 
-    async def put(self, key: str, value: str) -> Token:
-        """Write; return a token with which any replica shows this write."""
-        write = {"key": key, "value": value, "stamp": self._stamp + 1}
-        message = await self.node.send(self.node.members, json.dumps(write).encode())
-        token = {**self.seen, message.sender: message.seq}
-        await self._catch_up(token)
-        return token
+    async def quiet(self) -> None:
+        """Wait until nothing is in flight."""
+        while self._flights:
+            await asyncio.gather(*self._flights)
 
-    async def get(self, key: str, *, after: Mapping[str, int] | None = None) -> str | None:
-        """Read, once this replica has seen everything that ``after`` names."""
-        await self._catch_up(after or {})
-        found = self._cells.get(key)
-        return None if found is None else found[1]
 
-    def token(self) -> Token:
-        """Return what this replica has seen, for a client that reads here and leaves."""
-        return dict(self.seen)
+class Client:
+    """What programs use at one process."""
 
-    async def _catch_up(self, token: Mapping[str, int]) -> None:
-        async with self._changed:
-            await self._changed.wait_for(
-                lambda: all(self.seen.get(name, 0) >= count for name, count in token.items())
-            )
+    def __init__(self, store: Store, replica: Replica) -> None:
+        self.replica = replica
+        self._store = store
+        self._lock = asyncio.Lock()  # the operations of a process go one after the other
+        self._changed = asyncio.Event()
+        self._answer: asyncio.Future[bytes | None] | None = None
 
-    async def _apply_all(self) -> None:
-        async for delivery in self.node:
-            async with self._changed:
-                self._apply(delivery)
-                self._changed.notify_all()
-            await delivery.done()
+    async def put(self, key: str, value: bytes) -> None:
+        """Write a value."""
+        async with self._lock:
+            self._carry_out(self.replica.write(key, value))
 
-    def _apply(self, delivery: Delivery) -> None:
-        write = json.loads(delivery.payload)
-        stamp = (write["stamp"], delivery.source)
-        self._stamp = max(self._stamp, write["stamp"])
-        if write["key"] not in self._cells or self._cells[write["key"]][0] < stamp:
-            self._cells[write["key"]] = (stamp, write["value"])
-        self.seen[delivery.source] = delivery.message.seq
+    async def get(self, key: str) -> bytes | None:
+        """Read a value: here, or where it is kept."""
+        async with self._lock:
+            if self.replica.process in self.replica.keepers(key):
+                return self.replica.read(key)
+            self._answer = asyncio.get_running_loop().create_future()
+            self._carry_out(self.replica.fetch(key))
+            return await self._answer
+
+    async def wait_for(self, key: str) -> bytes:
+        """Read a key that is kept here as soon as it has a value."""
+        while (value := await self.get(key)) is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return value
+
+    def take(self, packet: Packet) -> None:
+        """Take a packet from the network."""
+        self._carry_out(self.replica.receive(packet))
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        self._store.post(outcome.packets)
+        if outcome.applied:
+            self._changed.set()
+        if outcome.answer is not None and self._answer is not None:
+            self._answer.set_result(outcome.answer.value)
 
 
 async def main() -> None:
-    """Write at one replica, read at another."""
-    async with (
-        loopback_nodes("ann", "bob", "cat") as nodes,
-        Replica(nodes["ann"]) as ann,
-        Replica(nodes["cat"]) as cat,
-    ):
-        token = await ann.put("colour", "blue")
-        print("cat reads", await cat.get("colour", after=token))
+    """Show that a comment never arrives before the photo that it is about."""
+    where = {"photo": ("ann", "cat"), "album": ("ann", "bob"), "comment": ("bob", "cat")}
+    store = Store(("ann", "bob", "cat"), where)
+    ann, bob, cat = store.clients.values()
+    await ann.put("photo", b"of the lake")
+    await ann.put("album", b"has the photo")
+    await bob.wait_for("album")
+    await bob.put("comment", b"what a lake")
+    print("cat reads", await cat.wait_for("comment"), "about the photo", await cat.get("photo"))
+    print("bob fetches", await bob.get("photo"))
+    await store.quiet()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pandas as pd
@@ -21,6 +21,9 @@ from antecede.errors import UsageError
 from antecede.events import Event
 from antecede.events.sources import Source
 from antecede.pipeline import audit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 #: b answers m1 with m2, and c gets the answer first.
@@ -160,7 +163,7 @@ def test_an_audit_takes(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.spark
-def test_a_spark_frame_may_have_own_columns(spark: Any) -> None:
+def test_a_spark_frame_may_have_own_columns(spark: SparkSession) -> None:
     rows = [{**row, "n": number} for number, row in enumerate(reversed(OWN), start=1)]
     frame = spark.createDataFrame(pa.Table.from_pylist(rows))
     found = audit(frame, columns={**COLUMNS, "seq": "n"})

@@ -33,7 +33,7 @@ def printed(page: str) -> str:
     return "".join(text for kind, text in blocks(page) if kind == "text")
 
 
-@pytest.mark.parametrize("page", ["http.md", "kafka.md"])
+@pytest.mark.parametrize("page", ["http.md", "kafka.md", "replicas.md"])
 def test_a_page_prints_what_it_shows(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     if page == "kafka.md":
         for client in ("confluent_kafka", "aiokafka", "nats", "faststream"):

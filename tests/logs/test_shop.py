@@ -28,13 +28,13 @@ def test_kills_and_a_storm_of_rebalances_break_no_order_on_kafka(
     client: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("aiokafka" if client == "aiokafka" else "confluent_kafka")
-    shop = sell(client, tmp_path, seconds=9)
+    shop = sell(client, tmp_path, seconds=6)
     assert shop.visits() >= 10, "eight workers, and guests who come again"
 
 
 def test_kills_of_workers_and_of_the_server_break_no_order_on_jetstream(tmp_path: Path) -> None:
     pytest.importorskip("nats")
-    sell("nats", tmp_path, seconds=9, instances=2)
+    sell("nats", tmp_path, seconds=6, instances=2)
 
 
 def test_the_oracle_sees_what_is_early_and_what_is_lost(tmp_path: Path) -> None:

@@ -166,7 +166,9 @@ class Liar:
         count = chance.choice((0, 1, 2, 30)) if has_packets else 0
         if chance.randrange(6) == 0 and count:  # a long run behind one whole packet
             packets = [(begin, self.parcel(begin))]
-            packets += [(begin + n, NEXT + b"x") for n in range(1, 100 * count)]
+            packets += [
+                (begin + n, NEXT + b"x") for n in range(1, min(100 * count, frames.PACKETS_MAX))
+            ]
         else:
             packets = [(begin + n, self.parcel(begin + n)) for n in range(count)]
         if chance.randrange(5) == 0:

@@ -20,7 +20,7 @@ from tests.net.test_node import node_on
 from tests.net.test_tcp import Group, expect
 
 
-@pytest.mark.parametrize("seed", [*range(14), 174])
+@pytest.mark.parametrize("seed", [*range(14), 174, 707])
 def test_frames_of_a_liar_stop_nobody_and_cost_little(seed: int) -> None:
     found, _ = run(session(seed, is_removing=seed % 3 == 0))
     assert found == []

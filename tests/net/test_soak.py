@@ -1,4 +1,4 @@
-"""Nodes over TLS, killed, added and removed at random: ``make soak`` in half a minute.
+"""Nodes over TLS, killed, added and removed at random: ``make soak`` in a quarter of a minute.
 
 Nodes wait more than they work, so both soaks run at the same time. To start a node costs more than
 to run it: the pauses between kills are longer than in ``make soak``.
@@ -17,7 +17,7 @@ from tests.net.soak_changes import soak_changes
 
 pytest.importorskip("numba", reason="the audit of the event log needs it")
 
-SECONDS = 30
+SECONDS = 15
 PAUSE = (2.0, 7.0)
 Soaks = dict[str, Future[str]]
 
@@ -32,7 +32,7 @@ def soaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaks]:
     with ThreadPoolExecutor(2) as pool:
         yield {
             "kills": pool.submit(soak, SECONDS, 3, rate=5.0, folder=room("kills"), pause=PAUSE),
-            "changes": pool.submit(soak_changes, 20, seed=3, rate=10.0, folder=room("changes")),
+            "changes": pool.submit(soak_changes, 15, seed=3, rate=10.0, folder=room("changes")),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -153,8 +153,6 @@ def test_a_snapshot_goes_on_as_if_nothing_happened(pull: bool) -> None:
 
 class AcknowledgesArrival(Acknowledged):
     """The acknowledgement means arrived, not delivered."""
-
-    HEARS: ClassVar = True
 
     def arrived(self, packet: Packet) -> None:
         if packet.content.seq:

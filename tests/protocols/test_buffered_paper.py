@@ -155,7 +155,6 @@ class LooksBehind(Buffered):
     """A mutant: take(source) does not stop at the oldest message."""
 
     IS_EAGER: ClassVar = False
-    HEARS: ClassVar = True
 
     def arrived(self, packet: Packet) -> None:
         if packet.content.seq:

@@ -101,8 +101,6 @@ def test_going_on_after_a_restart() -> None:
 class RelaysOnArrival(Zones):
     """A gateway that sends on before it delivers."""
 
-    HEARS = True
-
     def arrived(self, packet: Packet) -> None:
         for zone in self._counts:
             if zone != self._shared[packet.source_no]:

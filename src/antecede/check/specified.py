@@ -61,7 +61,6 @@ class _Specification(Rules):
     """A process of a specification, the messages that it sent, and those that it holds."""
 
     WIRE: ClassVar = _Spelt
-    UNPACKS: ClassVar = True
     PROCESS: ClassVar[Callable[..., Specified]]
 
     def __init__(self, view: View, me: int) -> None:

@@ -67,7 +67,7 @@ class World:
         self.marked = 0
         """How many deliveries said that they rest on a loss."""
         self._relays = used.RELAYS
-        self._hears = used.HEARS
+        self._hears = used.has("arrived")
         self._is_mixed = used.RELAYS or used.IS_JOINT
         """Whether what was lost at a process may matter to messages that do not follow it."""
         self._codec = Codec(self.view)
@@ -569,7 +569,7 @@ def view_for(
     if rules is None:
         return view
     own = View(view.number, view.members, view.protocol, view.options)
-    own.forms = rules.WIRE(own)
+    own.forms = rules.forms(own)
     return own
 
 

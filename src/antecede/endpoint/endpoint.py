@@ -66,8 +66,9 @@ class Endpoint:
         self._events = 0
         self._rules = rules(view, self._me)
         self._rules.queue_max = queue_max
-        self._is_guarded = rules.IS_GUARDED
-        self._is_plain = not (pull or rules.UNPACKS or rules.HEARS or rules.DROPS)
+        self._is_guarded = rules.has("admit")
+        self._unpacks, self._hears = rules.has("unpack"), rules.has("arrived")
+        self._is_plain = not (pull or self._unpacks or self._hears or rules.has("drops"))
         """Whether a packet that need not wait can simply be delivered."""
         self._channels = Channels(view.n)
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
@@ -154,12 +155,14 @@ class Endpoint:
             channels.prefix[source] = n
         else:
             channels.accept(source, n)
-        if self._hold.packets or self._skips is not None or not message.dests & self._bit:
+        if self._skips is not None or not message.dests & self._bit:
             deliveries = tuple(self._take(packet))
-        else:  # nobody waits for it
+        else:
             self._events = rules.events = event = self._events + 1
             deliveries = (new_delivery(message, event, ()),)
-            rules.taken(packet)
+            places = rules.taken(packet)
+            if self._hold.waiting:
+                deliveries += tuple(self._released(places))
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)
 
@@ -304,6 +307,15 @@ class Endpoint:
         """The number of messages (with several destinations: copies) that wait to be sent."""
         return self._rules.queued
 
+    @property
+    def rules(self) -> Rules:
+        """The protocol's side, for a layer above that brings rules of its own."""
+        return self._rules
+
+    def flush(self) -> Effects:
+        """Return what the rules want to send because such a layer asked them to."""
+        return new_effects(self._posted(), (), self._events)
+
     def kept(self) -> object:
         """Return what the protocol keeps, by names, as its specification does (or None)."""
         return self._rules.kept()
@@ -435,12 +447,10 @@ class Endpoint:
     def _receive_otherwise(self, packet: Packet) -> Effects:
         """Accept a packet where applications pull, rules listen, or packets bring several."""
         rules, hold = self._rules, self._hold
-        parts = rules.unpack(packet) if rules.UNPACKS else [packet]
-        is_blocked = not rules.UNPACKS and self._blocker(packet) != FREE
-        if self.pull or is_blocked:
-            self._check_room(packet, parts, is_blocked=is_blocked)
+        parts = rules.unpack(packet) if self._unpacks else [packet]
+        self._check_room(packet, parts)
         self._channels.accept(packet.source_no, packet.n)
-        places = rules.arrived(packet) if rules.HEARS else None
+        places = rules.arrived(packet) if self._hears else None
         is_pulled = self.pull and self._inbox is None
         deliveries: list[Delivery] = []
         for part in parts:
@@ -455,20 +465,23 @@ class Endpoint:
 
     def _released(self, places: tuple[int, ...]) -> list[Delivery]:
         """Deliver what waited at places where ``reached`` rose, and what that frees."""
+        if self._hold.waiting.keys().isdisjoint(places):
+            return []
         self._wake(places)
         due = self._next_due()
         return self._take(self._hold.take(due)) if due else []
 
-    def _check_room(self, packet: Packet, parts: list[Packet], *, is_blocked: bool) -> None:
+    def _check_room(self, packet: Packet, parts: list[Packet]) -> None:
         """Refuse a packet if what it brings does not fit.
 
         An empty buffer takes whatever it can: a packet cannot be divided.
         """
-        count = len(parts)
-        if count == 1 and not is_blocked and not parts[0].content.dests & self._bit:
-            return  # not for the application: handled, or passed on, at once
-        if count == 1 or (parts and (self._hold.count or count > self.held_max)):
-            size = sum([len(part.content.payload) for part in parts])
+        count, size = len(parts), sum([len(part.content.payload) for part in parts])
+        if self._hold.has_plenty(count, size):
+            return
+        is_blocked = not self._unpacks and self._blocker(packet) != FREE
+        is_kept = is_blocked or (self.pull and any(p.content.dests & self._bit for p in parts))
+        if is_kept and (count == 1 or self._hold.count or count > self.held_max):
             self._hold.check_room(packet, size, is_blocked=is_blocked, count=count)
 
     def _take(self, packet: Packet) -> list[Delivery]:
@@ -496,7 +509,7 @@ class Endpoint:
 
     def _is_dropped(self, packet: Packet) -> bool:
         """Tell whether a message takes its turn, but the application does not get it."""
-        if self._rules.DROPS and self._rules.drops(packet):
+        if self._rules.drops(packet):
             return True
         return self._skips is not None and self._skips.drops(packet)
 

@@ -57,9 +57,15 @@ class Hold:
         self._low = low
         self._pull = pull
 
+    def has_plenty(self, count: int, size: int) -> bool:
+        """Tell whether so many packets with so many bytes fit for sure, whoever sent them."""
+        return (
+            2 * (self.count + count) < self.count_max and 2 * (self.bytes + size) <= self.bytes_max
+        )
+
     def check_room(self, packet: Packet, size: int, *, is_blocked: bool, count: int = 1) -> None:
         """Refuse a packet that must be held if there is no room for the bytes that it brings."""
-        if 2 * (self.count + count) < self.count_max and 2 * (self.bytes + size) <= self.bytes_max:
+        if self.has_plenty(count, size):
             return
         places, limit = self.count_max, self.bytes_max
         if self._pull and is_blocked:

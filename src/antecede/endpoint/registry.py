@@ -100,7 +100,7 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
     if key not in _views:
         if len(_views) >= CACHE_MAX:
             _views.clear()
-        made.forms = rules.of(made).WIRE(made)
+        made.forms = rules.of(made).forms(made)
         _views[key] = made
     return _views[key]
 

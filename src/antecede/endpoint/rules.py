@@ -36,6 +36,8 @@ class Wire:
 
     def __init__(self, view: View) -> None:
         self.view = view
+        self.relays = False
+        """Whether packets bring messages of others than their source."""
 
     def put(self, message: Message) -> bytes:
         """Return ``message.control``, which all copies share."""
@@ -75,16 +77,8 @@ class Rules:
 
     INFO: ClassVar[ProtocolInfo]
     WIRE: ClassVar[type[Wire]] = Wire
-    IS_GUARDED: ClassVar[bool] = False
-    """Whether :meth:`admit` has something to say."""
-    HEARS: ClassVar[bool] = False
-    """Whether :meth:`arrived` has something to do."""
     RELAYS: ClassVar[bool] = False
     """Whether packets bring messages of others than their source."""
-    UNPACKS: ClassVar[bool] = False
-    """Whether a packet may bring several messages: :meth:`unpack`."""
-    DROPS: ClassVar[bool] = False
-    """Whether :meth:`drops` has something to say."""
     IS_EAGER: ClassVar[bool] = False
     """Whether, in pull mode, packets take effect in their turn, before the application takes them.
 
@@ -124,6 +118,11 @@ class Rules:
         self.reached = list(range(self.low + 1))
 
     @classmethod
+    def has(cls, step: str) -> bool:
+        """Tell whether these rules have such a step; the endpoint leaves out those they lack."""
+        return getattr(cls, step) is not getattr(Rules, step)
+
+    @classmethod
     def of(cls, view: View) -> type[Rules]:
         """Return the class for a view: options may ask for another one."""
         return cls
@@ -131,6 +130,13 @@ class Rules:
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
         """Refuse options that do not go together; each alone is checked by its record."""
+
+    @classmethod
+    def forms(cls, view: View) -> Wire:
+        """Return how the controls of a view look."""
+        made = cls.WIRE(view)
+        made.relays = cls.RELAYS
+        return made
 
     # Send.
 

@@ -21,7 +21,7 @@ VERSION: Final = 4
 IDENTITY_BYTES: Final = 8
 ABOVE_MAX: Final = 1024
 """How many packets behind a gap one acknowledgement names."""
-PACKETS_MAX: Final = 1 << 13
+PACKETS_MAX: Final = 1 << 10
 NOTES_MAX: Final = 1 << 10
 """How many packets and notes a frame has: each takes far more in memory than the least in bytes."""
 _HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIIIQQQHHIQ")

@@ -67,7 +67,6 @@ class Buffered(Rules):
         queueing=True,
         variants=(Variant("pipelined", lambda _: {"pipelined": True}),),
     )
-    IS_GUARDED: ClassVar = True
     IS_EAGER: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:

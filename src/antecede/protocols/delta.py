@@ -110,7 +110,6 @@ class Delta(Rules):
         variants=(Variant("short", lambda _members: {"lifetime": 12}),),
     )
     WIRE: ClassVar = DeltaWire
-    DROPS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

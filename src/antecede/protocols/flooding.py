@@ -121,7 +121,6 @@ class Flooding(Chained):
         ),
     )
     WIRE: ClassVar = FloodingWire
-    DROPS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

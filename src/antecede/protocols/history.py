@@ -181,9 +181,7 @@ class History(Rules):
         carries_messages=True,
     )
     WIRE: ClassVar = HistoryWire
-    HEARS: ClassVar = True
     RELAYS: ClassVar = True
-    UNPACKS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -297,7 +297,6 @@ class Optimal(Rules):
 class Remarks(Optimal):
     """``hardware_multicast`` and ``lookahead``. All is merged at once, so ``_heard`` is empty."""
 
-    HEARS: ClassVar = True  # the endpoint calls arrived()
     blocker = Rules.blocker  # goes by needs(), not by packet.own
     repeat, repeated = Rules.repeat, Rules.repeated  # no runs
 

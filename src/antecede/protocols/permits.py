@@ -126,8 +126,6 @@ class Permits(Rules):
         queueing=True,
     )
     WIRE: ClassVar = PermitsWire
-    IS_GUARDED: ClassVar = True
-    HEARS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

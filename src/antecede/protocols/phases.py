@@ -134,7 +134,6 @@ class Phases(Rules):
         bytes_per_entry=CLOCK_BYTES,
     )
     WIRE: ClassVar = PhasesWire
-    HEARS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

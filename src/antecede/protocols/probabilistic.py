@@ -103,7 +103,6 @@ class Probabilistic(Rules):
         variants=(Variant("few", lambda _members: {"counters": 5, "own": 2}),),
     )
     WIRE: ClassVar = ProbabilisticWire
-    HEARS: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -164,7 +164,6 @@ class Serial(Rules):
         queueing=True,
     )
     WIRE: ClassVar = SerialWire
-    IS_GUARDED: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -67,7 +67,6 @@ class Synchronous(Rules):
         blocking=True,
     )
     WIRE: ClassVar = SynchronousWire
-    IS_GUARDED: ClassVar = True
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -14,7 +14,7 @@ from typing import Final
 from antecede.endpoint.endpoint import Endpoint, other_number
 from antecede.endpoint.messages import PAYLOAD_MAX, Message, Packet, new_message, new_packet
 from antecede.endpoint.numbers import BYTE, read_count, read_varint, varint
-from antecede.endpoint.registry import PROTOCOLS, rules_of, view_of
+from antecede.endpoint.registry import PROTOCOLS, view_of
 from antecede.endpoint.rules import Wire
 from antecede.endpoint.view import DIGEST_BYTES, View
 from antecede.errors import PeerError, UsageError, shown
@@ -150,7 +150,7 @@ class Codec:
         self._route_at = 1 + len(self._identity)
         self._is_paired = view.n <= PAIR_MAX
         self._set_bytes = view.n + 7 >> 3
-        self._relays = rules_of(view.protocol).of(view).RELAYS
+        self._relays = self._wire.relays
         self._routes = [_Routes(self._identity, source, view.n) for source in range(view.n)]
 
     def _check_view(self, view: View) -> None:
@@ -199,9 +199,7 @@ class Codec:
         else:
             source, at = read_varint(data, at)
             dest, at = read_varint(data, at)
-        n, at = data[at], at + 1
-        if not 0 < n < 0x80:
-            n, at = read_count(data, at - 1, 1)
+        n, at = read_count(data, at, 1)
         if source >= self._count or dest >= self._count or source == dest:
             msg = f"goes from member {source} to member {dest}, of {self._count}"
             raise PeerError(msg)
@@ -215,9 +213,7 @@ class Codec:
             sender, at = self._get_sender(data, at, source)
         seq, dests = 0, 0
         if not flags & CONTROL:
-            seq, at = data[at], at + 1
-            if not 0 < seq < 0x80:
-                seq, at = read_count(data, at - 1, 1)
+            seq, at = read_count(data, at, 1)
             dests = 1 << dest
             if flags or self._relays:
                 dests, at = self._get_dests(data, at, flags & 3, sender)
