@@ -149,6 +149,17 @@ def _first_effect(recents: Recent, p: int, sender: int, rank: int) -> int:
 
 
 @inline
+def _note(
+    overtakers: Ints, bounds: Vectors, at: int, late: int, recents: Recent, p: int, k: int
+) -> None:
+    """Write down a late delivery, with what overtook it if that is remembered."""
+    overtakers[at, 0], overtakers[at, 1] = late, -1
+    if k >= 0:
+        overtakers[at, 1] = recents[1][p, k]
+        bounds[at] = recents[0][p, k]
+
+
+@inline
 def _is_rise(mine: Vectors, vector: Vectors, n: int) -> bool:
     fresh = 0
     for s in range(n):
@@ -264,6 +275,15 @@ def _follow(
 
 
 @jit
+def _start(n: int, width: int) -> Vectors:
+    """Return the vectors of processes that enter a window."""
+    state = _nothing(n, n, width)
+    for p in range(n):
+        state[p, p] = 0
+    return state
+
+
+@jit
 def _sweep(
     n: int,
     words: int,
@@ -276,9 +296,7 @@ def _sweep(
     width = n + words
     start, who, kind, link, uses = events
     senders, codes, cross = incoming
-    state, delivered, lacks = _nothing(n, n, width), _nothing(n, n, width), np.ones(n, np.bool_)
-    for p in range(n):
-        state[p, p] = 0
+    state, delivered, lacks = _start(n, width), _nothing(n, n, width), np.ones(n, np.bool_)
     place = start[:n].copy()
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
     # The first vector of the pool is for a message that enters the window.
@@ -300,10 +318,9 @@ def _sweep(
             overtakers, bounds = _grown(overtakers, lates, TURN), _grown(bounds, lates, TURN)
             while i < stop:
                 if edges is not None:  # Without edges, Numba leaves this out.
-                    if not _is_ready(i, kind, link, slot, edges[0], edges[1]):
+                    if not _is_ready(i, kind, link, slot, *edges):
                         break
-                    follows = edges[1][edges[0][i] : edges[0][i + 1]]
-                    shared = slot, pool, left
+                    follows, shared = edges[1][edges[0][i] : edges[0][i + 1]], (slot, pool, left)
                     spare = _follow(state[p], n, follows, incoming, shared, free, spare)
                 if kind[i] == SEND:
                     state[p, p] = i - start[p] + 1
@@ -317,14 +334,11 @@ def _sweep(
                     if row < 0:
                         break
                     if send >= 0:
-                        sender = who[send]
+                        sender, b = who[send], 0
                         rank = send - start[sender] + 1
                         if delivered[p, sender] >= rank:
                             k = _first_effect(recents, p, sender, rank)
-                            overtakers[lates, 0], overtakers[lates, 1] = i, -1
-                            if k >= 0:
-                                overtakers[lates, 1] = recents[1][p, k]
-                                bounds[lates] = recents[0][p, k]
+                            _note(overtakers, bounds, lates, i, recents, p, k)
                             lates += 1
                         if asked.shape[0] and _reaches(pool[row, :n], limit[p]):
                             _answer(pool[row], limit[p], at[p], asked, p, i, first)
@@ -339,7 +353,7 @@ def _sweep(
                         rises, risen = _rises(delivered[p], pool[row], n, i, cross, rises, risen)
                     lacks[p] = _deliver(p, i, pool, row, state, delivered, recents)
                     if send < 0:
-                        _mark(pool[0], n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
+                        _mark(pool[0], n, b, senders[b], NOTHING, np.int32(0))
                 if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
                     state[p, p] = i - start[p] + 1
                     used, spare = _store(i, p, state, slot, pool, used, free, spare)
@@ -348,9 +362,8 @@ def _sweep(
                 i += 1
             place[p] = i
             moved |= i > begun
-    stalled = bool(np.any(place < start[1:]))
-    ends = overtakers[:lates], bounds[:lates]
-    return stalled, place, state, delivered, kept, rises[:risen].copy(), first, *ends
+    found = rises[:risen].copy(), first, overtakers[:lates], bounds[:lates]
+    return bool(np.any(place < start[1:])), place, state, delivered, kept, *found
 
 
 def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
