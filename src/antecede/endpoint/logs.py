@@ -186,10 +186,6 @@ class Logged(Rules):
         self._tops: Tops = list(range(view.n))
         self._log: Log = {}
 
-    def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
-        return self.too_new(packet.content.control[0][self.me] >> self.shift)
-
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages that are named for this process."""
         return packet.own or NOBODY
