@@ -193,6 +193,11 @@ def buffered_study(latency: float, acknowledgement: float) -> Measured:
     return Measured(rows, differences=pairs)
 
 
+def store_study(least: float, most: float) -> Measured:
+    lines = {"optimal": flat(1.0, (0.0,)), "replicas": {0.0: least, 8.0: most}}
+    return Measured(rows_of("replicas", "model_bytes_per_copy", ("some", "all"), lines))
+
+
 FEW = overhead(ENTRIES | {PRUNED: power(0.001, 1)}, SIZES_OF)
 LARGE = overhead(ENTRIES, SIZES_OF | {PRUNED: power(6, 1.1)})
 CASES: dict[str, dict[str, list[Measured]]] = {
@@ -241,6 +246,11 @@ CASES: dict[str, dict[str, list[Measured]]] = {
         HOLDS: [buffered_study(1.05, 6)],
         LIMITS: [buffered_study(1000, 6)],
         FAILS: [buffered_study(1000, 6000)],
+    },
+    "5.1": {
+        HOLDS: [store_study(0.4, 0.9)],
+        LIMITS: [store_study(0.4, 1.2)],
+        FAILS: [store_study(1.1, 1.2)],
     },
 }
 

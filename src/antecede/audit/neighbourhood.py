@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ _TRIES = 5
 #: So many places are sent to every task; more are joined by a shuffle.
 BROADCAST_MAX = 200_000
 
+#: A table, or what reads some columns of one, as far as it has them.
+Part: TypeAlias = pa.Table | Callable[[Sequence[str]], pa.Table]
 Near = dict[tuple[int, int], tuple[int, list[int]]]
 """(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
 
@@ -61,67 +63,142 @@ def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, li
 
 
 class TableRows:
-    """A log in an Arrow table."""
+    """A log in Arrow tables, one of which is read at a time."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table.select([name for name in _COLUMNS if name in table.column_names])
+    def __init__(self, *tables: Part) -> None:
+        self._tables = tables
+
+    def _parts(self, columns: Sequence[str] = _COLUMNS) -> Iterator[pa.Table]:
+        return (_read(table, columns) for table in self._tables)
+
+    def _picked(
+        self,
+        columns: Sequence[str],
+        pick: Callable[[pa.Table], Ints],
+        shown: Sequence[str] = _COLUMNS,
+    ) -> list[Event]:
+        """Return the events that ``pick`` finds by some columns of each part."""
+        found: list[Event] = []
+        for table in self._tables:
+            part = _read(table, columns)
+            rows = pick(part)
+            if rows.size:
+                whole = part if shown is columns else _read(table, shown)
+                found += _events(whole.take(pa.array(rows)))
+        return found
 
     def __len__(self) -> int:
-        return len(self._table)
+        return sum(map(len, self._parts(["seq"])))
 
     def some_message(self) -> str:
         """Return the id of some message, as an example."""
-        names = self._table.column("message").drop_null()
-        return str(names[0]) if len(names) else ""
+        for part in self._parts(["message"]):
+            if len(names := part.column("message").drop_null()):
+                return str(names[0])
+        return ""
 
     def beginning(self, count: int) -> list[Event]:
         """Return ``count`` events: the first of each process in turn, causes before effects."""
-        table = self._table.sort_by([("process", "ascending"), ("seq", "ascending")])
-        process = table.column("process").combine_chunks().dictionary_encode()
-        codes = np.asarray(process.indices)
-        place = np.arange(codes.size) - np.searchsorted(codes, codes)
-        first = table.filter(pa.array(place < count))
-        sent = self._table.filter(pc.equal(self._table.column("kind"), SEND)).column("message")
-        comes = pc.is_in(first.column("message"), sent).to_pylist()
+        first = _first(pa.concat_tables(_first(part, count) for part in self._parts()), count)
+        sent: set[str] = set()
+        for part in self._parts(["kind", "message"]):
+            names = part.filter(pc.equal(part.column("kind"), SEND)).column("message")
+            sent.update(names.filter(pc.is_in(names, first.column("message"))).to_pylist())
         lines: dict[str, deque[tuple[Event, bool]]] = {}
-        for event, has_send in zip(_events(first), comes, strict=True):
-            waits = event.kind == DELIVER and bool(has_send)
+        for event in _events(first):
+            waits = event.kind == DELIVER and event.message in sent
             lines.setdefault(event.process, deque()).append((event, waits))
         return in_turn(lines, count)
 
     def of_messages(self, messages: Iterable[str]) -> list[Event]:
         """Return all events of messages."""
         wanted = pa.array(sorted(messages), pa.string())
-        return _events(self._table.filter(pc.is_in(self._table.column("message"), wanted)))
+
+        def pick(part: pa.Table) -> Ints:
+            return np.flatnonzero(pc.is_in(part.column("message"), wanted).to_numpy())
+
+        return self._picked(["message"], pick)
 
     def near(self, points: Points) -> Lines:
         """Return the events around some places."""
-        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
-        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
-        process, seq = np.asarray(names.indices), self._table.column("seq").to_numpy()
-        found = seqs_near(process, seq, {number[name]: seqs for name, seqs in points.items()})
-        near = {(name, s): found[number[name], s] for name, seqs in points.items() for s in seqs}
-        rows = []
-        for name in points:
-            mine = np.flatnonzero(process == number[name])
-            own = seq[mine]
-            for s in points[name]:
-                seqs = near[name, s][1]
-                rows.append(mine[(seqs[0] <= own) & (own <= seqs[-1])])
-        wanted = np.unique(np.concatenate(rows))
-        return _lines(_events(self._table.take(pa.array(wanted))), near)
+        near: dict[tuple[str, int], tuple[int, list[int]]] = {}
+        for part in self._parts(["process", "seq"]):
+            process, number = _numbered(part)
+            mine = {number[name]: seqs for name, seqs in points.items() if name in number}
+            found = seqs_near(process, part.column("seq").to_numpy(), mine)
+            for name in points.keys() & number.keys():
+                for seq in points[name]:
+                    count, seqs = found[number[name], seq]
+                    before, others = near.get((name, seq), (0, []))
+                    near[name, seq] = before + count, _nearest(seq, others + seqs)
+
+        def pick(part: pa.Table) -> Ints:
+            process, number = _numbered(part)
+            seq = part.column("seq").to_numpy()
+            rows = [np.empty(0, np.int64)]
+            for name in points.keys() & number.keys():
+                mine = np.flatnonzero(process == number[name])
+                own = seq[mine]
+                for place in points[name]:
+                    seqs = near[name, place][1]
+                    rows.append(mine[(seqs[0] <= own) & (own <= seqs[-1])])
+            return np.unique(np.concatenate(rows))
+
+        return _lines(self._picked(["process", "seq"], pick), near)
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs."""
-        names: Column = self._table.column("process").combine_chunks().dictionary_encode()
-        number = {name: k for k, name in enumerate(names.dictionary.to_pylist())}
-        wanted = {(number[name], seq) for name, seq in places}
-        seq = self._table.column("seq").to_numpy()
-        kinds = pc.equal(self._table.column("kind"), DELIVER).to_numpy()
-        near = np.flatnonzero(np.isin(seq, [s for _, s in wanted]) & kinds)
-        found = zip(np.asarray(names.indices)[near].tolist(), seq[near].tolist(), strict=True)
-        rows = [row for row, place in zip(near.tolist(), found, strict=True) if place in wanted]
-        return _events(self._table.take(pa.array(rows, pa.int64())))
+        """Return the deliveries with these processes and seqs, and possibly others."""
+        code = {name: k for k, name in enumerate(dict(places))}
+        wanted = np.array([(seq, code[name]) for name, seq in places], np.int64)
+        wanted = wanted[np.argsort(wanted[:, 0])]
+
+        def pick(part: pa.Table) -> Ints:
+            process, number = _numbered(part)
+            is_delivery = pc.equal(part.column("kind"), DELIVER).to_numpy()
+            codes = np.array([code.get(name, -1) for name in number], np.int64)[process]
+            rows = np.flatnonzero(is_delivery & (codes >= 0))
+            seq = part.column("seq").to_numpy()[rows]
+            if not rows.size:
+                return rows
+            low = np.searchsorted(wanted[:, 0], seq.min())
+            near = wanted[low : np.searchsorted(wanted[:, 0], seq.max(), "right")]
+            # Numbers of this size rarely collide; then there are others.
+            mixed = near[:, 0] * len(code) + near[:, 1]
+            return rows[np.isin(seq * len(code) + codes[rows], mixed)]
+
+        timed = ["process", "seq", "kind", "message", "time"]
+        return self._picked(timed, pick, timed)
+
+
+def _read(table: Part, columns: Sequence[str]) -> pa.Table:
+    if not isinstance(table, pa.Table):
+        return table(columns)
+    return table.select([name for name in columns if name in table.column_names])
+
+
+def _first(table: pa.Table, count: int) -> pa.Table:
+    """Return the first events of each process."""
+    names = table.column("process").cast(pa.string())
+    table = table.set_column(table.column_names.index("process"), "process", names)
+    table = table.sort_by([("process", "ascending"), ("seq", "ascending")])
+    codes = _numbered(table)[0]
+    place = np.arange(codes.size) - np.searchsorted(codes, codes)
+    return table.filter(pa.array(place < count))
+
+
+def _numbered(table: pa.Table) -> tuple[Ints, dict[str, int]]:
+    """Return the process of each row as a number, and the numbers of their names."""
+    names: Column = table.column("process").combine_chunks().dictionary_encode()
+    return np.asarray(names.indices), {
+        name: k for k, name in enumerate(names.dictionary.to_pylist())
+    }
+
+
+def _nearest(seq: int, seqs: list[int]) -> list[int]:
+    """Return the seqs around a place, of some that are known."""
+    seqs = sorted(seqs)
+    at = bisect_left(seqs, seq)
+    return seqs[max(0, at - REACH) : at + REACH + 1]
 
 
 class FrameRows:
@@ -165,9 +242,8 @@ class FrameRows:
         for _ in range(_TRIES):
             events = self._around(places, wide)
             for name, seq in places:
-                seqs = sorted(event.seq for event in events if event.process == name)
-                at = bisect_left(seqs, seq)
-                near[name, seq] = counts[name, seq], seqs[max(0, at - REACH) : at + REACH + 1]
+                seqs = [event.seq for event in events if event.process == name]
+                near[name, seq] = counts[name, seq], _nearest(seq, seqs)
             few = [n for n, s in places if not _is_enough(s, near[n, s], spans[n][0])]
             if not few:
                 break

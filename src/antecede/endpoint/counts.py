@@ -21,7 +21,7 @@ class Counted(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._newest = [0] * view.n
-        """Of each channel, the number of the last message delivered without a gap."""
+        """By sender, the number of the last message delivered without a gap."""
 
     def key(self, packet: Packet) -> int:
         """Return the packet's place on its channel."""

@@ -160,8 +160,8 @@ class Endpoint:
         else:
             self._events = rules.events = event = self._events + 1
             deliveries = (new_delivery(message, event, ()),)
-            places, waiting = rules.taken(packet), self._hold.waiting
-            if waiting and not waiting.keys().isdisjoint(places):
+            places = rules.taken(packet)
+            if self._hold.waiting:
                 deliveries += tuple(self._released(places))
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)
@@ -465,6 +465,8 @@ class Endpoint:
 
     def _released(self, places: tuple[int, ...]) -> list[Delivery]:
         """Deliver what waited at places where ``reached`` rose, and what that frees."""
+        if self._hold.waiting.keys().isdisjoint(places):
+            return []
         self._wake(places)
         due = self._next_due()
         return self._take(self._hold.take(due)) if due else []

@@ -186,10 +186,6 @@ class Logged(Rules):
         self._tops: Tops = list(range(view.n))
         self._log: Log = {}
 
-    def check(self, packet: Packet) -> str:
-        """Refuse to hear of messages that this process has not sent."""
-        return self.too_new(packet.content.control[0][self.me] >> self.shift)
-
     def needs(self, packet: Packet) -> list[int]:
         """Return the messages that are named for this process."""
         return packet.own or NOBODY
@@ -258,20 +254,17 @@ class LogWire(Wire):
         if tops[message.sender] >> self.view.shift >= message.seq:
             msg = "knows of later messages of its sender"
             raise PeerError(msg)
-        if not data[at]:
+        length, at = read_varint(data, at)
+        if not length:
             if form > 3:
                 raise PeerError(_OTHER_FORM)
-            return (tops, {}), at + 1
-        length, at = data[at], at + 1
-        if length > 0x7F:
-            length, at = read_varint(data, at - 1)
+            return (tops, {}), at
         how, high, place = form >> 4, ~low, -1
         named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
         log: Log = {}
         if how == PAIRS:
-            log, at = self._get_pairs(data, at, length, tops)
-            is_right = not form & 12
-            is_named = any([mask & named > 0 for mask in log.values()])  # noqa: C419 - hot
+            log, at = self._get_pairs(data, at, length, tops, named)
+            is_right, is_named = not form & 12, False
         elif how == Sets.SINGLES:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             numbers, at = self.sets.get_numbers(data, at, length)
@@ -279,8 +272,9 @@ class LogWire(Wire):
             for gap, number in zip(gaps, numbers):
                 place += gap + 1
                 log[tops[place & low] - (place & high)] = bits[number]
-            is_right = length > FEW
-            is_named = any(map(numbers.__contains__, self.view.list(named)))
+            is_right, is_named = length > FEW, False
+            for dest in self.view.list(named):
+                is_named |= dest in numbers
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
@@ -353,8 +347,10 @@ class LogWire(Wire):
             pairs += varint(place << shift | mask.bit_length() - 1)
         return pairs
 
-    def _get_pairs(self, data: bytes, at: int, length: int, tops: Tops) -> tuple[Log, int]:
-        """Read the entries of a short log, and return the place behind them."""
+    def _get_pairs(
+        self, data: bytes, at: int, length: int, tops: Tops, named: int
+    ) -> tuple[Log, int]:
+        """Read the entries of a short log that name others, and return the place behind them."""
         shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
         log: Log = {}
         if length > FEW:
@@ -364,7 +360,7 @@ class LogWire(Wire):
             if code > 0x7F:
                 code, at = read_varint(data, at - 1)
             place, number = code >> shift, code & low
-            if number >= n or place <= last:
+            if number >= n or place <= last or named >> number & 1:
                 raise PeerError(TOO_EARLY)
             log[tops[place & low] - (place & ~low)] = 1 << number
             last = place

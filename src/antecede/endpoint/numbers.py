@@ -81,7 +81,12 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
     """Return the number of a message, packet or event, and the place behind it."""
-    value, at = read_varint(data, at)
+    value, at = data[at], at + 1
+    if value > 0x7F:
+        if 0 < data[at] < 0x80:
+            value, at = value & 0x7F | data[at] << 7, at + 1
+        else:
+            value, at = read_varint(data, at - 1)
     if not least <= value <= COUNT_MAX:
         msg = f"has the number {value}; expected {least} to {COUNT_MAX}"
         raise PeerError(msg)

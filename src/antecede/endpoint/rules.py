@@ -164,8 +164,12 @@ class Rules:
     # Receive.
 
     def check(self, packet: Packet) -> str:
-        """Return what is wrong with a packet that no correct peer sends, else nothing."""
-        return ""
+        """Return what is wrong with a packet that no correct peer sends, else nothing.
+
+        Usually that its sender knew of a message that this process has not sent.
+        """
+        is_told = not self.is_stale and self.knows(packet, self.me, self.made + 1)
+        return knows_too_much(self.made) if is_told else ""
 
     def too_new(self, number: int) -> str:
         """Return what is wrong with a packet that knows of this message of ours, if anything."""

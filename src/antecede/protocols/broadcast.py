@@ -183,7 +183,7 @@ class Grouped(Broadcast):
         message = packet.content
         if (group_of(self.view, message), message.sender) not in self._slots:
             return NO_GROUP
-        return self.too_new(newest(message.control, self.me, self.view))
+        return Rules.check(self, packet)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return what VT(m) says of the groups of this process."""

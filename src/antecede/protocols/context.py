@@ -97,12 +97,6 @@ class Context(Rules):
         self._leaves = {self.me: message.seq << self.view.shift | self.me}
         return ALIKE
 
-    def check(self, packet: Packet) -> str:
-        for key in packet.content.control:
-            if key & self.low == self.me:
-                return self.too_new(key >> self.shift)
-        return ""
-
     def needs(self, packet: Packet) -> list[int]:
         low, me = self.low, self.me
         return [key for key in packet.content.control if key & low != me]

@@ -169,11 +169,6 @@ class Direct(Rules):
         barriers[me] = own | newest if self._keeps_own else newest
         return ALIKE
 
-    def check(self, packet: Packet) -> str:
-        sets: Control = packet.content.control
-        claimed = max([barrier.get(self.me, 0) for barrier in sets]) >> self.shift
-        return self.too_new(claimed)
-
     def needs(self, packet: Packet) -> list[int]:
         return list(packet.content.control[self.me].values())
 

@@ -95,9 +95,10 @@ class MatrixWire(Wire):
             part = values[first : first + n - 1]
             first += n - 1
             zeros += 0 in part
-            if more := base + more:
-                part = [more + count for count in part]
-            rows.append((*part[:k], 0, *part[k:]))
+            more += base
+            row = [more + count for count in part] if more else list(part)
+            row.insert(k, 0)
+            rows.append(tuple(row))
         if zeros < n or 0 not in least:
             raise PeerError("has a matrix in another form than it should have")
         guesses = _guesses(list(map(sum, rows)), sender, message.seq)

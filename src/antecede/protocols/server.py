@@ -72,9 +72,6 @@ class Server(Rules):
             self._latest[self.me] = message.seq << self.view.shift | self.me
         return ALIKE
 
-    def check(self, packet: Packet) -> str:
-        return self.too_new(packet.content.control[self.me] >> self.shift)
-
     def needs(self, packet: Packet) -> list[int]:
         """Return V_m at the server; a client waits for nothing."""
         return packet.content.control if self._is_server else NOBODY

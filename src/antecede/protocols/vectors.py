@@ -132,10 +132,6 @@ class Vectors(Rules):
         shift = self.shift
         return tuple([key >> shift for key in self.reached])
 
-    def check(self, packet: Packet) -> str:
-        claimed = packet.content.control[0][self.me]
-        return self.too_new(claimed)
-
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when T_P >= V_M[me]."""
         wanted = packet.content.control[1].get(self.me)

@@ -23,12 +23,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
+from antecede.endpoint.counts import Counted
 from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Rules, State, Wire, knows_too_much
+from antecede.endpoint.rules import State, Wire, knows_too_much
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -88,7 +89,7 @@ class ZonesWire(Wire):
         return ControlSize(count, 0, CLOCK_BYTES * count)
 
 
-class Zones(Rules):
+class Zones(Counted):
     """One process's counts in its zone, or in each of its zones if it is a gateway."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -126,8 +127,6 @@ class Zones(Rules):
         self._shared = {
             member: zone for zone in self._counts for member in self._zones[zone] if member != me
         }
-        self._newest = [0] * view.n
-        """By sender, its last message here."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Broadcast in each of our zones."""
@@ -158,10 +157,6 @@ class Zones(Rules):
         if self.key(packet) <= self.reached[source]:
             return "comes after what followed it"
         return ""
-
-    def key(self, packet: Packet) -> int:
-        """Return the packet's place on its channel: its source's count."""
-        return packet.n << self.view.shift | packet.source_no
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the counts, without this packet's own, and without ours."""
@@ -194,9 +189,6 @@ class Zones(Rules):
         if self._shared[other.source_no] != zone or other is packet:
             return False
         return counts[self._zones[zone].index(other.source_no)] >= other.n
-
-    def newest(self, sender: int) -> int:
-        return self._newest[sender]
 
     def state(self) -> State:
         return {"counts": list(self._counts.values()), "newest": list(self._newest)}

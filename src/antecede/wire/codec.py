@@ -199,9 +199,7 @@ class Codec:
         else:
             source, at = read_varint(data, at)
             dest, at = read_varint(data, at)
-        n, at = data[at], at + 1
-        if not 0 < n < 0x80:
-            n, at = read_count(data, at - 1, 1)
+        n, at = read_count(data, at, 1)
         if source >= self._count or dest >= self._count or source == dest:
             msg = f"goes from member {source} to member {dest}, of {self._count}"
             raise PeerError(msg)
@@ -215,9 +213,7 @@ class Codec:
             sender, at = self._get_sender(data, at, source)
         seq, dests = 0, 0
         if not flags & CONTROL:
-            seq, at = data[at], at + 1
-            if not 0 < seq < 0x80:
-                seq, at = read_count(data, at - 1, 1)
+            seq, at = read_count(data, at, 1)
             dests = 1 << dest
             if flags or self._relays:
                 dests, at = self._get_dests(data, at, flags & 3, sender)
