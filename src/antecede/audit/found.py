@@ -160,12 +160,12 @@ def audit_events(
     }
     summary = summarise(count(order), *rows.values())
     summary["rejected"] = rejected
-    summary["clocks"] = order.has_clocks
-    summary["beyond_messages"] = order.has_clocks or order.has_relays
+    summary["clocks"] = has_clocks = order.has_clocks
+    summary["beyond_messages"] = has_clocks or order.has_relays
     summary["engine"] = "plain"
     trust = trust_in(asked, is_numbered=_is_numbered(order), rejected=rejected)
     what = [(event.kind, event.message or "") for event in order.events]
-    matters = [event.kind != LOCAL or order.has_clocks for event in order.events]
+    matters = [event.kind != LOCAL or has_clocks for event in order.events]
     tied = tied_events(order.who, [event.seq for event in order.events], what, matters)
     places = {(order.events[i].process, order.events[i].seq) for i in tied}
     left_out = tied | {
