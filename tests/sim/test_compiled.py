@@ -138,7 +138,7 @@ def assert_found(protocol: str, steps: loop.Steps) -> None:
 
 
 MUTANTS = {
-    "permits": ("if k != dest and rows.levels", "if rows.levels"),
+    "permits": ("is_late and channel_of(own.acks.pairs, pair) != channel", "is_late"),
     "acknowledged": ("if clock < first_open(core, own,", "if clock <= first_open(core, own,"),
     "non_atomic": ("key_of(me, aside.first[at(me)], 0)", "key_of(me, number, 0)"),
     "semantic_optimal": ("if is_named or shared < 0:", "if shared < 0:"),

@@ -15,6 +15,7 @@ from antecede import sim
 from antecede.endpoint.info import Options
 from antecede.errors import UsageError
 from antecede.sim import kernels
+from antecede.sim.kernels import permits
 from antecede.sim.kernels.loop import State
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
@@ -102,6 +103,15 @@ def test_on_schedules_where_anything_goes(
     assert_same(protocol, schedule)
     for options in options_of(protocol, schedule.names):
         assert_same(protocol, schedule, **options)
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**20), n=st.integers(2, 12), cast=st.sampled_from(CASTS))
+def test_permits_are_the_same_by_the_pairs_in_use(seed: int, n: int, cast: str) -> None:
+    """As with very many processes, of which few exchange messages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(permits, "DENSE_MAX", 0)
+        assert_same("permits", random_schedule(seed, n, 80, cast=cast))
 
 
 @pytest.mark.parametrize("n", [64, 65, 130])

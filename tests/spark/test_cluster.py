@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -25,7 +24,7 @@ import antecede
 from antecede.audit.api import audit_table
 from antecede.events.sources import table_of
 from tests.audit.test_spark import hard_log, write_in_time
-from tests.support.spark import light_jvm, lighten
+from tests.support.spark import lend_kernels_to, light_jvm, lighten
 from tests.support.streams import audited, check_order, rows_table, stream
 
 if TYPE_CHECKING:
@@ -135,23 +134,8 @@ def probed(cluster: Cluster, driver: Driver) -> Any:
 
 @pytest.fixture
 def lend_kernels(probed: Any) -> Callable[[], None]:
-    """Return what copies kernels that this machine has compiled to the copy of the executors.
-
-    A file of Numba's is valid for a source of the same size and time.
-    """
-
-    def lend() -> None:
-        ours, theirs = Path(antecede.__path__[0]), Path(probed[1][0]["path"]).parents[1]
-        assert theirs.name == "antecede"
-        for source in theirs.rglob("*.py"):
-            shutil.copystat(ours / source.relative_to(theirs), source)
-        for kernel in ours.rglob("__pycache__/*.nb[ic]"):
-            target = theirs / kernel.relative_to(ours)
-            if target.parent.parent.is_dir():
-                target.parent.mkdir(exist_ok=True)
-                shutil.copy2(kernel, target)
-
-    return lend
+    """Return what copies kernels that this machine has compiled to the copy of the executors."""
+    return lambda: lend_kernels_to(Path(probed[1][0]["path"]).parents[1])
 
 
 def test_the_package_travels_and_is_used_unpacked(cluster: Cluster, probed: Any) -> None:

@@ -11,12 +11,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.spark import connect_server
+from antecede.spark.ship import archive
+from tests.support.spark import connect_server, lend_kernels_to
 
 pytestmark = pytest.mark.spark
 pytest.importorskip("grpc", reason="needs pyspark[connect]")
@@ -25,7 +28,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a server whose workers find the shipped package unpacked, with compiled kernels."""
+    packed = archive(tmp_path_factory.mktemp("packed"))
+    folder = Path(tempfile.gettempdir()) / f"{packed.stem}-{os.getuid()}"
+    if not folder.exists():
+        with zipfile.ZipFile(packed) as archived:
+            archived.extractall(folder)
+    lend_kernels_to(folder / "antecede")
     with connect_server() as address:
         yield address
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import antecede
 from antecede.spark import session as sessions
 from antecede.spark.java import find_java, java_home
 from antecede.spark.session import session
@@ -218,6 +219,22 @@ def standalone() -> Iterator[Cluster]:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=600)
         shutil.rmtree(base, ignore_errors=True)
+
+
+def lend_kernels_to(theirs: Path) -> None:
+    """Copy kernels that are compiled beside the package to a copy of its sources.
+
+    A file of Numba's is valid for a source of the same size and time.
+    """
+    ours = Path(antecede.__path__[0])
+    assert theirs.name == "antecede"
+    for source in theirs.rglob("*.py"):
+        shutil.copystat(ours / source.relative_to(theirs), source)
+    for kernel in ours.rglob("__pycache__/*.nb[ic]"):
+        target = theirs / kernel.relative_to(ours)
+        if target.parent.parent.is_dir():
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(kernel, target)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ Spark. ``engine="local"`` runs the same code over the whole log in this process,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,12 +28,20 @@ from antecede.audit.found import (
     where_hidden,
 )
 from antecede.audit.local_windows import LocalWindows, say_compiling
-from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.results import require_windows
+from antecede.audit.row_group_windows import OVERLAP_MAX, RowGroup, RowGroupWindows, in_threads
 from antecede.audit.rows import cycles, finding_rows, summarise
-from antecede.audit.ties import is_certain, tied_events
-from antecede.audit.verdicts import Asked, Trust, decide, hidden, trust_in
+from antecede.audit.verdicts import (
+    Asked,
+    Trust,
+    decide,
+    hidden,
+    is_certain,
+    tied_events,
+    trust_in,
+)
 from antecede.audit.windows import rounds
 from antecede.audit.windows.columns import (
     lookup_in,
@@ -66,6 +75,8 @@ __all__ = ["Audit", "audit", "audit_frame", "audit_log", "audit_table", "draw"]
 ENGINES = ("spark", "local", "plain")
 #: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
 PLAIN_MAX, PLAIN_NUMBERS_MAX = 200_000, 20_000_000
+#: How many events of a large log are checked at a time, in each thread.
+SLICE = 1_000_000
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
 #: In larger logs, no violation counts as certain if events of one process have the same seq.
@@ -137,6 +148,21 @@ def audit_frame(
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
     return replace(found, frame=partial(frame_of, events.sparkSession), rows=FrameRows(events))
+
+
+def audit_groups(groups: list[RowGroup], asked: Asked) -> Audit:
+    """Check row groups in this process, a few at a time."""
+    count = max(os.cpu_count() or 1, sum(group.rows for group in groups) // SLICE)
+
+    def arranged(salt: int) -> Arrangement:
+        found = RowGroupWindows(in_threads, groups, count, salt, dests=True, engine="local")
+        if found.overlap() > OVERLAP_MAX:
+            raise IncompleteError
+        return found
+
+    say_compiling()
+    with no_collection():
+        return _checked(arranged, asked)
 
 
 def draw(log: Log, message: str | None) -> Drawing:

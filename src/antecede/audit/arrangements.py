@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
@@ -23,6 +24,7 @@ from antecede.events.sources import refuse_empty
 from antecede.events.tables import CLOCK
 from antecede.spark.frames import plan_of, rejected_rows, validity
 from antecede.spark.session import parallelism
+from antecede.spark.tasks import run_specs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,7 +102,8 @@ def arrange(frame: DataFrame, windows: int | None, salt: int) -> Arrangement:
     if groups:
         spark = frame.sparkSession
         count = windows or window_count(sum(group.rows for group in groups), parallelism(spark))
-        found = RowGroupWindows(spark, groups, count, salt, dests="dests" in frame.columns)
+        run = partial(run_specs, spark)
+        found = RowGroupWindows(run, groups, count, salt, dests="dests" in frame.columns)
         if found.windows == 1 or found.overlap() <= OVERLAP_MAX:
             return found
     return arrange_shuffled(frame, windows, salt)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def say_compiling() -> None:
 class LocalWindows(Arrangement):
     """A log in memory, cut by ``cuts`` (one row of seqs per cut) or left whole."""
 
-    facts: ClassVar = {"engine": "local"}
+    facts = MappingProxyType({"engine": "local"})
 
     def __init__(
         self,
@@ -60,9 +60,8 @@ class LocalWindows(Arrangement):
         """Run each group of windows as one window."""
         found = []
         for group, request in work:
-            rows = self._rows(group)
-            window = run_window(self.events.take(rows), self.hashes, request)
-            name_rows(window, rows[window.rows], self._lookup)
+            window = run_window(self.events_of(group), self.hashes, request)
+            name_rows(window, self._rows(group)[window.rows], self._lookup)
             found.append(window)
         return found
 
@@ -83,7 +82,8 @@ class LocalWindows(Arrangement):
 
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""
-        return self.events.take(self._rows(group))
+        is_whole = group == (0, self.windows - 1)
+        return self.events if is_whole else self.events.take(self._rows(group))
 
 
 def rows_of(events: Events, keys: Ints) -> Ints:

@@ -1,15 +1,18 @@
 """The arrangement for Parquet files in the order of time: each task reads its own row groups.
 
-Only small results pass through Spark, so this is the fastest arrangement. The driver reads only the
-files' footers. Cuts lie between row groups; a window also reads neighbouring row groups where
-skewed clocks or a lowered cut make it share them.
+Tasks run on Spark, or in threads of this process. Only small results leave them, so this is the
+fastest arrangement, and a log need not fit into memory. The driver reads only the files' footers.
+Cuts lie between row groups; a window also reads neighbouring row groups where skewed clocks or a
+lowered cut make it share them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +30,11 @@ from antecede.audit.windows.window import Request, Window, run_window
 from antecede.events.arrow_columns import is_event
 from antecede.events.hashing import hash_names
 from antecede.events.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
-from antecede.spark.tasks import run_specs
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+#: What runs a function on each of some specifications, and returns the results in order.
+Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+#: How many windows run at a time in this process: each takes memory.
+THREADS_MAX = 4
 #: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
 
@@ -44,6 +48,15 @@ class RowGroup:
     rows: int
     early: float
     late: float
+
+
+def in_threads(work: Callable[[Any], Any], specs: Sequence[Any]) -> list[Any]:
+    """Run ``work`` on each specification in a few threads, the results in order.
+
+    Arrow, NumPy and what Numba compiles let other threads run.
+    """
+    with ThreadPoolExecutor(min(THREADS_MAX, os.cpu_count() or 1)) as pool:
+        return list(pool.map(work, specs))
 
 
 def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
@@ -74,7 +87,8 @@ def _is_plain(schema: pa.Schema) -> bool:
     """Return whether a file has times and no clocks, and plain strings as names."""
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
         return False
-    if CLOCK in schema.names or not pa.types.is_integer(schema.field("seq").type):
+    seq = schema.field("seq").type
+    if CLOCK in schema.names or not pa.types.is_integer(seq) or pa.types.is_uint64(seq):
         return False
     kinds = [schema.field(name).type for name in ("process", "kind", "message")]
     if "dests" in schema.names:
@@ -193,12 +207,18 @@ def slice_copies(spec: dict[str, Any]) -> tuple[Events, list[tuple[str, ...] | N
 class RowGroupWindows(Arrangement):
     """A log in Parquet files, cut between row groups."""
 
-    facts: ClassVar = {"engine": "spark", "arrangement": "slices"}
-
     def __init__(
-        self, spark: SparkSession, groups: list[RowGroup], windows: int, salt: int, *, dests: bool
+        self,
+        run: Runner,
+        groups: list[RowGroup],
+        windows: int,
+        salt: int,
+        *,
+        dests: bool,
+        engine: str = "spark",
     ) -> None:
-        self._spark = spark
+        self.facts = {"engine": engine, "arrangement": "slices"}
+        self._run = run
         self._groups = groups
         self._salt = salt
         self._has_dests = dests
@@ -222,7 +242,7 @@ class RowGroupWindows(Arrangement):
             for k, around in zip(self._first, self._around, strict=True)
         ]
         specs += [{"groups": part} for part in self._parts()]
-        found = run_specs(self._spark, survey_groups, specs)
+        found = self._run(survey_groups, specs)
         cuts = found[: len(self._first)]
         names: set[str] = set().union(*found[len(self._first) :])
         self.names = sorted(names)
@@ -245,7 +265,7 @@ class RowGroupWindows(Arrangement):
     def _has_idle(self) -> bool:
         """Return whether some name has rows, but no valid event, and so is not a process."""
         specs = [{"groups": part, "events": True} for part in self._parts()]
-        found = run_specs(self._spark, list_processes, specs)
+        found = self._run(list_processes, specs)
         return len(set().union(*found)) < len(self.names)
 
     def _spec(self, group: Group, request: Request) -> dict[str, Any]:
@@ -283,7 +303,7 @@ class RowGroupWindows(Arrangement):
     def run(self, work: Sequence[tuple[Group, Request]]) -> list[Window]:
         """Run each group of windows as one window."""
         specs = [self._spec(group, request) for group, request in work]
-        return run_specs(self._spark, run_slice, specs)
+        return self._run(run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
         """Check that every row is in one window or not an event, and every process has events."""
@@ -297,21 +317,21 @@ class RowGroupWindows(Arrangement):
         wanted = np.sort(np.array(keys, np.int64))
         specs = [self._spec((k, k), Request()) | {"wanted": wanted} for k in range(self.windows)]
         found: dict[int, str] = {}
-        for part in run_specs(self._spark, slice_names, specs):
+        for part in self._run(slice_names, specs):
             found.update(part)
         return found
 
     def copies(self, keys: Ints) -> Copies:
         """Return all sends and deliveries of some messages."""
         specs = [self._spec((k, k), Request()) | {"wanted": keys} for k in range(self.windows)]
-        parts = run_specs(self._spark, slice_copies, specs)
+        parts = self._run(slice_copies, specs)
         dests = [one for _, some in parts for one in some]
         return copies_of(joined([events for events, _ in parts]), dests, self.names)
 
     def events_of(self, group: Group) -> Events:
         """Return the events of a group of windows."""
         specs = [self._spec((k, k), Request()) for k in range(group[0], group[1] + 1)]
-        return joined(run_specs(self._spark, slice_events, specs))
+        return joined(self._run(slice_events, specs))
 
 
 def _boundaries(groups: list[RowGroup], windows: int) -> list[int]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -366,7 +367,7 @@ def _with_silent(
 class ShuffledWindows(Arrangement):
     """A log in a DataFrame, cut by ``cuts``."""
 
-    facts: ClassVar = {"engine": "spark", "arrangement": "blobs"}
+    facts = MappingProxyType({"engine": "spark", "arrangement": "blobs"})
 
     def __init__(
         self,

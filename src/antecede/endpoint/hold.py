@@ -18,7 +18,8 @@ class Channels:
     def __init__(self, n: int) -> None:
         self.sent = [0] * n
         self.prefix = [0] * n
-        self.ahead: list[set[int]] = [set() for _ in range(n)]
+        self.ahead: list[set[int]] = [set()] * n
+        """One set for all whose packets came in order: it is never changed, only replaced."""
 
     def is_seen(self, source: int, n: int) -> bool:
         """Tell whether this packet has arrived before."""
@@ -28,6 +29,8 @@ class Channels:
         """Remember that a packet has arrived."""
         ahead, prefix = self.ahead[source], self.prefix[source]
         if n != prefix + 1:
+            if not ahead:
+                self.ahead[source] = ahead = set()
             ahead.add(n)
             return
         while ahead and n + 1 in ahead:

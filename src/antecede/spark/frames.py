@@ -185,8 +185,8 @@ def _string(column: Column, kind: DataType) -> Column:
 _UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
 
 
-def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame | None:
-    """Return a log whose files Spark reads itself as a frame, or None if it does not read them."""
+def native_form(sources: Sequence[Source]) -> str | None:
+    """Return the format of files that tasks can read themselves, or None if they cannot."""
     for source in sources:
         require_file(source)
     forms = {form_of(source) for source in sources}
@@ -194,9 +194,17 @@ def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame |
     if len(forms) > 1 or not plain or not format_named(min(forms)).is_spark_native:
         return None
     require_options(sources[0], list(forms))
+    return min(forms)
+
+
+def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame | None:
+    """Return a log whose files Spark reads itself as a frame, or None if it does not read them."""
+    form = native_form(sources)
+    if form is None:
+        return None
     with readable(sources[0]):
         paths = [str(source.path.resolve()) for source in sources]
-        return spark.read.format(min(forms)).load(paths)
+        return spark.read.format(form).load(paths)
 
 
 def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:

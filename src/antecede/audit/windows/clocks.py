@@ -31,7 +31,7 @@ NEVER = np.int32(2**31 - 1)
 #: How many events of one process are taken at a turn, so that none runs far ahead.
 TURN = 256
 #: How many deliveries of each process are remembered, and how many numbers for all of them.
-RECENT_MAX, REMEMBERED_MAX = 128, 1 << 24
+RECENT_MAX, REMEMBERED_MAX = 64, 1 << 24
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Run:
 
 
 @inline
-def _grown(array: Scalar, count: int) -> Scalar:
-    """Return ``array`` with room for one more row."""
-    if count < array.shape[0]:
+def _grown(array: Scalar, count: int, more: int) -> Scalar:
+    """Return ``array`` with room for some more rows."""
+    if count + more <= array.shape[0]:
         return array
-    wider = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    wider = np.empty((2 * array.shape[0] + more, array.shape[1]), array.dtype)
     wider[:count] = array[:count]
     return wider
 
@@ -66,7 +66,7 @@ def _rises(
     """Record every outside symbol that ``vector`` adds to ``mine``."""
     for s in range(n):
         if vector[s] > mine[s] and mine[s] < 0:
-            found = _grown(found, count)
+            found = _grown(found, count, 1)
             found[count, 0] = event
             found[count, 1] = s if vector[s] >= 0 else n + cross[s, -vector[s]]
             count += 1
@@ -74,7 +74,7 @@ def _rises(
         fresh = vector[word] & ~mine[word]
         for bit in range(32):
             if (fresh >> bit) & 1:
-                found = _grown(found, count)
+                found = _grown(found, count, 1)
                 found[count, 0] = event
                 found[count, 1] = n + 32 * (word - n) + bit
                 count += 1
@@ -102,13 +102,33 @@ def _recent(n: int, asked: int) -> Recent:
 
 
 @inline
-def _remember(recents: Recent, p: int, event: int, delivered: Vectors) -> None:
-    vectors, events, counts = recents
-    size = events.shape[1]
+def _deliver(
+    p: int, event: int, vectors: Vectors, row: int, state: Vectors, delivered: Vectors, past: Recent
+) -> bool:
+    """Merge a vector into the two of a process; return whether the process still lacks symbols.
+
+    It is the innermost loop of the audit: one pass over the numbers, without views of arrays.
+    """
+    recent, events, counts = past
+    size, n = recent.shape[1], recent.shape[2]
+    k = counts[p] % size if size else 0
+    least = np.int32(0)
+    for s in range(n):
+        delivered[p, s] = max(delivered[p, s], vectors[row, s])
+    for s in range(n):
+        state[p, s] = max(state[p, s], vectors[row, s])
+    for s in range(n):
+        least = min(least, delivered[p, s])
     if size:
-        vectors[p, counts[p] % size] = delivered[: vectors.shape[2]]
-        events[p, counts[p] % size] = event
+        for s in range(n):
+            recent[p, k, s] = delivered[p, s]
+    for word in range(n, state.shape[1]):
+        delivered[p, word] |= vectors[row, word]
+        state[p, word] |= vectors[row, word]
+    if size:
+        events[p, k] = event
         counts[p] += 1
+    return least < 0 or state.shape[1] > n
 
 
 @inline
@@ -128,25 +148,15 @@ def _first_effect(recents: Recent, p: int, sender: int, rank: int) -> int:
     return low % size
 
 
-@jit
-def _noted(
-    overtakers: Ints,
-    bounds: Vectors,
-    count: int,
-    late: int,
-    recents: Recent,
-    p: int,
-    sender: int,
-    rank: int,
-) -> tuple[Ints, Vectors]:
-    """Add a late delivery, with what overtook it if that is remembered."""
-    overtakers, bounds = _grown(overtakers, count), _grown(bounds, count)
-    k = _first_effect(recents, p, sender, rank)
-    overtakers[count, 0], overtakers[count, 1] = late, -1
+@inline
+def _note(
+    overtakers: Ints, bounds: Vectors, at: int, late: int, recents: Recent, p: int, k: int
+) -> None:
+    """Write down a late delivery, with what overtook it if that is remembered."""
+    overtakers[at, 0], overtakers[at, 1] = late, -1
     if k >= 0:
-        overtakers[count, 1] = recents[1][p, k]
-        bounds[count] = recents[0][p, k]
-    return overtakers, bounds
+        overtakers[at, 1] = recents[1][p, k]
+        bounds[at] = recents[0][p, k]
 
 
 @inline
@@ -214,19 +224,15 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
 
 
 @inline
-def _stored(
-    i: int, vector: Vectors, slot: Vectors, pool: Vectors, used: int, free: Vectors, spare: int
-) -> tuple[Any, int, int]:
-    """Store the vector of event ``i`` for those that wait for it; return (pool, used, spare)."""
-    if spare:
-        spare -= 1
-        slot[i] = free[spare, 0]
-    else:
-        pool = _grown(pool, used)
-        slot[i] = used
-        used += 1
-    pool[slot[i]] = vector
-    return pool, used, spare
+def _store(
+    i: int, p: int, state: Vectors, slot: Vectors, pool: Vectors, used: int, free: Ints, spare: int
+) -> tuple[int, int]:
+    """Store the vector of event ``i`` for those that wait for it; return (used, spare)."""
+    row = free[spare - 1, 0] if spare else used
+    slot[i] = row
+    for s in range(state.shape[1]):
+        pool[row, s] = state[p, s]
+    return (used, spare - 1) if spare else (used + 1, spare)
 
 
 @jit
@@ -247,10 +253,10 @@ def _follow(
     sources: Ints,
     incoming: tuple[Ints, Ints, Ints],
     shared: tuple[Vectors, Vectors, Vectors],
-    free: Vectors,
+    free: Ints,
     spare: int,
-) -> tuple[Any, int]:
-    """Merge what an event follows by edges into a vector; return (free, spare)."""
+) -> int:
+    """Merge what an event follows by edges into a vector; return how many vectors are free."""
     senders, codes, _ = incoming
     slot, pool, left = shared
     for source in sources:
@@ -259,23 +265,22 @@ def _follow(
             _merge(state, pool[slot[source]], n)
             left[source] -= 1
             if left[source] == 0:
-                free = _grown(free, spare)
                 free[spare, 0] = slot[source]
                 spare += 1
         elif senders[b] >= 0:
             state[senders[b]] = max(state[senders[b]], codes[b])
         else:
             state[n + b // 32] |= np.int32(1) << np.int32(b % 32)
-    return free, spare
+    return spare
 
 
 @jit
-def _start(n: int, width: int) -> tuple[Vectors, Vectors, Vectors]:
-    """Return (state, delivered, a single vector) at the window's start."""
+def _start(n: int, width: int) -> Vectors:
+    """Return the vectors of processes that enter a window."""
     state = _nothing(n, n, width)
     for p in range(n):
         state[p, p] = 0
-    return state, _nothing(n, n, width), _nothing(1, n, width)[0]
+    return state
 
 
 @jit
@@ -291,10 +296,11 @@ def _sweep(
     width = n + words
     start, who, kind, link, uses = events
     senders, codes, cross = incoming
-    state, delivered, single = _start(n, width)
+    state, delivered, lacks = _start(n, width), _nothing(n, n, width), np.ones(n, np.bool_)
     place = start[:n].copy()
     slot, left = np.full(kind.size, -1, np.int32), uses.copy()
-    pool, free, used = np.empty((1024, width), np.int32), np.empty((1024, 1), np.int32), 0
+    # The first vector of the pool is for a message that enters the window.
+    pool, free, used = _nothing(1024, n, width), np.empty((1024, 1), np.int64), 1
     kept = np.empty((max(1, (keep >= 0).sum()), width), np.int32)
     rises, risen, spare = np.empty((1024, 2), np.int64), 0, 0
     first = np.full(asked.shape[0], -1, np.int64)
@@ -307,58 +313,57 @@ def _sweep(
         for p in range(n):
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
+            # Room for the whole turn: to replace an array at an event costs references.
+            pool, free = _grown(pool, used, TURN), _grown(free, used, TURN)
+            overtakers, bounds = _grown(overtakers, lates, TURN), _grown(bounds, lates, TURN)
             while i < stop:
                 if edges is not None:  # Without edges, Numba leaves this out.
-                    if not _is_ready(i, kind, link, slot, edges[0], edges[1]):
+                    if not _is_ready(i, kind, link, slot, *edges):
                         break
-                    follows = edges[1][edges[0][i] : edges[0][i + 1]]
-                    shared = slot, pool, left
-                    free, spare = _follow(state[p], n, follows, incoming, shared, free, spare)
+                    follows, shared = edges[1][edges[0][i] : edges[0][i + 1]], (slot, pool, left)
+                    spare = _follow(state[p], n, follows, incoming, shared, free, spare)
                 if kind[i] == SEND:
                     state[p, p] = i - start[p] + 1
                     if left[i] > 0:
-                        pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                        used, spare = _store(i, p, state, slot, pool, used, free, spare)
                     if keep[i] >= 0:
                         kept[keep[i]] = state[p]
                 elif kind[i] == DELIVER and link[i] != ALONE:
                     send = link[i]
+                    row = 0 if send < 0 else slot[send]
+                    if row < 0:
+                        break
                     if send >= 0:
-                        if slot[send] < 0:
-                            break
-                        vector, sender = pool[slot[send]], who[send]
+                        sender, b = who[send], 0
                         rank = send - start[sender] + 1
                         if delivered[p, sender] >= rank:
-                            noted = _noted(overtakers, bounds, lates, i, recents, p, sender, rank)
-                            overtakers, bounds = noted
+                            k = _first_effect(recents, p, sender, rank)
+                            _note(overtakers, bounds, lates, i, recents, p, k)
                             lates += 1
-                        if asked.shape[0] and _reaches(vector[:n], limit[p]):
-                            _answer(vector, limit[p], at[p], asked, p, i, first)
+                        if asked.shape[0] and _reaches(pool[row, :n], limit[p]):
+                            _answer(pool[row], limit[p], at[p], asked, p, i, first)
                         left[send] -= 1
                         if left[send] == 0:
-                            free = _grown(free, spare)
-                            free[spare, 0] = slot[send]
+                            free[spare, 0] = row
                             spare += 1
                     else:
-                        vector, b = single, -2 - send
-                        _mark(single, n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
-                    if _is_rise(delivered[p], vector, n):
-                        rises, risen = _rises(delivered[p], vector, n, i, cross, rises, risen)
-                    _merge(delivered[p], vector, n)
-                    _merge(state[p], vector, n)
-                    _remember(recents, p, i, delivered[p])
+                        b = -2 - send
+                        _mark(pool[0], n, b, senders[b], codes[b], np.int32(1) << np.int32(b % 32))
+                    if lacks[p] and _is_rise(delivered[p], pool[row], n):
+                        rises, risen = _rises(delivered[p], pool[row], n, i, cross, rises, risen)
+                    lacks[p] = _deliver(p, i, pool, row, state, delivered, recents)
                     if send < 0:
-                        _mark(single, n, -2 - send, senders[-2 - send], NOTHING, np.int32(0))
+                        _mark(pool[0], n, b, senders[b], NOTHING, np.int32(0))
                 if edges is not None and kind[i] != SEND and (left[i] > 0 or keep[i] >= 0):
                     state[p, p] = i - start[p] + 1
-                    pool, used, spare = _stored(i, state[p], slot, pool, used, free, spare)
+                    used, spare = _store(i, p, state, slot, pool, used, free, spare)
                     if keep[i] >= 0:
                         kept[keep[i]] = state[p]
                 i += 1
             place[p] = i
             moved |= i > begun
-    stalled = bool(np.any(place < start[1:]))
-    ends = overtakers[:lates], bounds[:lates]
-    return stalled, place, state, delivered, kept, rises[:risen].copy(), first, *ends
+    found = rises[:risen].copy(), first, overtakers[:lates], bounds[:lates]
+    return bool(np.any(place < start[1:])), place, state, delivered, kept, *found
 
 
 def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class IncompleteError(Exception):
 class Arrangement(Protocol):
     """Where and how windows run."""
 
-    facts: ClassVar[dict[str, str]]  # for the summary
+    facts: Mapping[str, str]  # for the summary
     rejected: int = 0  # rows that are not events, where windows do not count them
     has_clocks: bool = False
     alias: Mapping[int, int] = MappingProxyType({})  # new keys of messages -> those of their names

@@ -16,6 +16,7 @@ from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, PAIR_BYTES
 from antecede.sim.kernels.acks import (
     Acks,
     accept,
+    all_pairs,
     drop_open,
     emit,
     enter,
@@ -249,8 +250,8 @@ def receive(core: Core, own: Acknowledged, event: Int) -> None:
     """Take in an acknowledgement or a release."""
     logs, packets, n = own.logs, own.acks.packets, core.n
     slot = accept(core, own.acks, event)
-    source = int64(packets.channel[at(slot)]) // n
-    me = int64(packets.channel[at(slot)]) % n
+    source = int64(packets.pair[at(slot)]) // n
+    me = int64(packets.pair[at(slot)]) % n
     number = packets.number[at(slot)]
     learn(own, me * n + source, packets.mark[at(slot)])
     node = int64(packets.node[at(slot)])
@@ -299,7 +300,7 @@ class AcknowledgedState(LogState):
     def __init__(self, plan: Plan, n: int, *, releases: bool = True) -> None:
         super().__init__(plan, n, mode=OPTIMAL)
         self.releases = int(releases)
-        self.acks = new_acks(plan, n)
+        self.acks = new_acks(plan, n, all_pairs())
         self.stable = np.zeros(n * n, np.int32)
         self.mark = np.zeros(len(plan.time), np.int32)
         self.next = np.full(len(plan.dests), NOTHING, np.int32)
@@ -316,7 +317,7 @@ class AcknowledgedState(LogState):
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()
-        have = len(self.acks.packets.channel)
+        have = len(self.acks.packets.pair)
         if self.reg[PACKETS] < self.n:
             slots = max(2 * have, 4 * self.n + 64)
             self.acks = with_slots(self.acks, int(self.reg[PACKETS]), slots)

@@ -13,10 +13,20 @@ import numpy as np
 
 from antecede.endpoint.messages import CLOCK_BYTES
 from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, slot_of
-from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
+from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
 from antecede.sim.kernels.loop import longer, refilled
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
+
+
+class Pairs(NamedTuple):
+    """The channels in use, in order; a *pair* is a place among them.
+
+    If both arrays are empty, all n * n are in use, and a pair is its channel.
+    """
+
+    channel: Ints  # per pair: source * n + destination, ascending
+    start: Ints  # per process: its first pair, and the end of the last
 
 
 class Chains(NamedTuple):
@@ -30,12 +40,12 @@ class Chains(NamedTuple):
 class Packets(NamedTuple):
     """Added packets under way; PACKETS counts the free slots."""
 
-    channel: Small  # per slot
+    pair: Small  # per slot
     number: Small  # per slot: the message that is acknowledged, or 0 for a mark alone
     mark: Small  # per slot: its source's mark
     node: Small  # per slot: what else it says (the kernel knows what), or NOTHING
     free: Small  # a stack
-    counts: Small  # per channel: packets so far
+    counts: Small  # per pair: packets so far
 
 
 class Acks(NamedTuple):
@@ -46,10 +56,43 @@ class Acks(NamedTuple):
     debts: Small  # per process: copies in its lists of what is owed
     awaited: Small  # per message: acknowledgements to come
     own: Chains  # per process: its messages that are not acknowledged by all
-    open: Chains  # per channel: copies that are not acknowledged
-    owed: Chains  # per channel: copies whose destination is to hear of a mark
+    open: Chains  # per pair: copies that are not acknowledged
+    owed: Chains  # per pair: copies whose destination is to hear of a mark
     level: Small  # per copy: of which one
     packets: Packets
+    pairs: Pairs
+
+
+@helper
+def pair_of(pairs: Pairs, channel: Int) -> Int:
+    """Return the pair of a channel that is in use."""
+    if len(pairs.channel) == 0:
+        return channel
+    low = int64(0)
+    high = int64(len(pairs.channel))
+    while low < high:
+        middle = (low + high) >> 1
+        if pairs.channel[at(middle)] < channel:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@helper
+def channel_of(pairs: Pairs, pair: Int) -> Int:
+    """Return the channel of a pair."""
+    if len(pairs.channel) == 0:
+        return int64(pair)
+    return int64(pairs.channel[at(pair)])
+
+
+@helper
+def first_of(pairs: Pairs, n: Int, process: Int) -> Int:
+    """Return the first pair of a process; those of a process are by destination."""
+    if len(pairs.channel) == 0:
+        return process * n
+    return int64(pairs.start[at(process)])
 
 
 @helper
@@ -64,33 +107,34 @@ def enter(core: Core, acks: Acks, me: Int, message: Int) -> Int:
     acks.awaited[at(message)] = stop - start
     append(acks.own.first, acks.own.last, acks.own.following, me, message)
     for row in range(start, stop):
-        channel = me * core.n + int64(plan.dests[at(row)])
-        append(acks.open.first, acks.open.last, acks.open.following, channel, row)
+        pair = pair_of(acks.pairs, me * core.n + int64(plan.dests[at(row)]))
+        append(acks.open.first, acks.open.last, acks.open.following, pair, row)
     return int64(number)
 
 
 @helper
-def owe(acks: Acks, me: Int, channel: Int, row: Int, level: Int) -> None:
+def owe(acks: Acks, me: Int, pair: Int, row: Int, level: Int) -> None:
     """Note that a copy's destination is to hear of a mark, unless the mark is as high."""
     if level > acks.mark[at(me)]:
         acks.level[at(row)] = level
-        append(acks.owed.first, acks.owed.last, acks.owed.following, channel, row)
+        append(acks.owed.first, acks.owed.last, acks.owed.following, pair, row)
         acks.debts[at(me)] += 1
 
 
 @separate
 def emit(
-    core: Core, acks: Acks, channel: Int, number: Int, node: Int, control: Int, place: Int
+    core: Core, acks: Acks, pair: Int, number: Int, node: Int, control: Int, place: Int
 ) -> None:
     """Send a packet with the own mark; `place` is the event that it is counted at."""
     packets, reg = acks.packets, core.reg
     reg[PACKETS] -= 1
     slot = int64(packets.free[at(reg[PACKETS])])
-    packets.channel[at(slot)] = channel
+    channel = channel_of(acks.pairs, pair)
+    packets.pair[at(slot)] = pair
     packets.number[at(slot)] = number
     packets.mark[at(slot)] = acks.mark[at(channel // core.n)]
     packets.node[at(slot)] = node
-    add_packet(core, packets.counts, channel, slot, control)
+    add_packet(core, packets.counts, pair, channel, slot, control)
     core.trace.added[at(place)] += 1
     core.trace.added_bytes[at(place)] += control
 
@@ -105,16 +149,16 @@ def accept(core: Core, acks: Acks, event: Int) -> Int:
 
 
 @helper
-def drop_open(core: Core, acks: Acks, channel: Int, number: Int) -> None:
-    """Note that the messages of a channel up to a number are acknowledged."""
-    row = int64(acks.open.first[at(channel)])
+def drop_open(core: Core, acks: Acks, pair: Int, number: Int) -> None:
+    """Note that the messages of a pair up to a number are acknowledged."""
+    row = int64(acks.open.first[at(pair)])
     while row >= 0:
         message = int64(core.plan.message[at(row)])
         if core.trace.number[at(message)] > number:
             break
         acks.awaited[at(message)] -= 1
         row = int64(acks.open.following[at(row)])
-    acks.open.first[at(channel)] = row
+    acks.open.first[at(pair)] = row
 
 
 @separate
@@ -130,15 +174,15 @@ def raise_mark(core: Core, acks: Acks, me: Int) -> Int:
     if mark == acks.mark[at(me)]:
         return False
     acks.mark[at(me)] = mark
-    for channel in range(me * n, me * n + n):
-        row = int64(acks.owed.first[at(channel)])
+    for pair in range(first_of(acks.pairs, n, me), first_of(acks.pairs, n, me + 1)):
+        row = int64(acks.owed.first[at(pair)])
         if row < 0 or acks.level[at(row)] > mark:
             continue
-        emit(core, acks, channel, 0, int64(NOTHING), CLOCK_BYTES, core.reg[ORDER] - 1)
+        emit(core, acks, pair, 0, int64(NOTHING), CLOCK_BYTES, core.reg[ORDER] - 1)
         while row >= 0 and acks.level[at(row)] <= mark:
             acks.debts[at(me)] -= 1
             row = int64(acks.owed.following[at(row)])
-        acks.owed.first[at(channel)] = row
+        acks.owed.first[at(pair)] = row
     return True
 
 
@@ -148,30 +192,44 @@ def new_chains(lists: int, items: int) -> Chains:
     return Chains(nothing, nothing.copy(), np.full(items, NOTHING, np.int32))
 
 
-def new_acks(plan: Plan, n: int) -> Acks:
+def all_pairs() -> Pairs:
+    """Return every channel."""
+    return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def used_pairs(plan: Plan, n: int) -> Pairs:
+    """Return the channels of a plan's copies, and those of their acknowledgements."""
+    sender, dest = plan.sender[plan.message].astype(np.int64), plan.dests.astype(np.int64)
+    channel = np.unique(np.concatenate([sender * n + dest, dest * n + sender]))
+    return Pairs(channel, np.searchsorted(channel, np.arange(n + 1) * n).astype(np.int64))
+
+
+def new_acks(plan: Plan, n: int, pairs: Pairs) -> Acks:
     """Return what is known before anything is sent."""
     messages, copies = len(plan.time), len(plan.dests)
+    count = len(pairs.channel) or n * n
     empty = np.zeros(0, np.int32)
-    packets = Packets(empty, empty, empty, empty, empty, counts=np.zeros(n * n, np.int32))
+    packets = Packets(empty, empty, empty, empty, empty, counts=np.zeros(count, np.int32))
     return Acks(
         sent=np.zeros(n, np.int32),
         mark=np.zeros(n, np.int32),
         debts=np.zeros(n, np.int32),
         awaited=np.zeros(messages, np.int32),
         own=new_chains(n, messages),
-        open=new_chains(n * n, copies),
-        owed=new_chains(n * n, copies),
+        open=new_chains(count, copies),
+        owed=new_chains(count, copies),
         level=np.zeros(copies, np.int32),
         packets=packets,
+        pairs=pairs,
     )
 
 
 def with_slots(acks: Acks, left: int, slots: int) -> Acks:
     """Return the same with more slots for packets; `left` of the old ones are free."""
     old = acks.packets
-    have = len(old.channel)
+    have = len(old.pair)
     packets = old._replace(
-        channel=longer(old.channel, slots),
+        pair=longer(old.pair, slots),
         number=longer(old.number, slots),
         mark=longer(old.mark, slots),
         node=longer(old.node, slots),

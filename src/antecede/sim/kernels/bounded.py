@@ -182,7 +182,8 @@ def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
     extras.dest[at(slot)] = dest
     extras.place[at(slot)] = 0
     width = int64(extras.width[at(dest)])
-    add_packet(core, extras.counts, me * n + dest, slot, ENTRY_BYTES * width)
+    channel = me * n + dest
+    add_packet(core, extras.counts, channel, channel, slot, ENTRY_BYTES * width)
     trace.added[at(reg[ORDER])] += 1
     trace.added_bytes[at(reg[ORDER])] += ENTRY_BYTES * width
     extras.width[at(dest)] = 1

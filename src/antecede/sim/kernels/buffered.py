@@ -109,7 +109,7 @@ def deliver(core: Core, queues: Queues, copy: Copy) -> Int:
         queues.packets[at(channel)] += 1
         queues.answer[at(copy.row)] = queues.packets[at(channel)]
         slot = copy.row
-    add_packet(core, queues.counts, channel, slot, 0)
+    add_packet(core, queues.counts, channel, channel, slot, 0)
     core.trace.added[at(core.reg[ORDER])] += 1
     return 0
 

@@ -211,16 +211,19 @@ def post_all(core: Core, message: Int) -> None:
 
 
 @helper
-def add_packet(core: Core, counts: Small, channel: Int, slot: Int, control: Int) -> None:
+def add_packet(
+    core: Core, counts: Small, place: Int, channel: Int, slot: Int, control: Int
+) -> None:
     """Put a packet that the protocol added into the network; `slot` says what it is.
 
-    `control` is the bytes of its control. It has no payload.
+    `place` is where `counts` counts the packets of the channel, and `control` the bytes of its
+    control. It has no payload.
 
     Its event number comes after those of all copies, in the order in which packets are added.
     """
     plan, reg = core.plan, core.reg
-    number = counts[at(channel)] + 1
-    counts[at(channel)] = number
+    number = counts[at(place)] + 1
+    counts[at(place)] = number
     delay = added_delay(plan.model, plan.links, plan.seed[0], channel, number)
     left = on_link(plan, channel, core.now[0], float(control), 0)
     when = on_channel(plan, channel, left + delay)

@@ -1,8 +1,10 @@
 """The kernel of `permits`: messages are delivered in channel order, and leave by permit.
 
-A message that is sent while permits are needed takes a row of them along (level by process, 0 =
-none); its copies share it until they leave. The copies to one destination are in a linked list,
-and only the first is tested: permits never fall, so its test continues where it stopped.
+A message that is sent while permits are needed takes a row of them along (processes and levels);
+its copies share it until they leave. The copies to one destination are in a linked list, and only
+the first is tested: permits never fall, so its test continues where it stopped.
+
+State is kept for the pairs of processes that exchange messages, so that very many processes fit.
 """
 
 from __future__ import annotations
@@ -16,14 +18,19 @@ from antecede.sim.kernels.acks import (
     Acks,
     Chains,
     accept,
+    all_pairs,
+    channel_of,
     drop_open,
     emit,
     enter,
+    first_of,
     new_acks,
     new_chains,
     owe,
     packet_bytes,
+    pair_of,
     raise_mark,
+    used_pairs,
     with_slots,
 )
 from antecede.sim.kernels.common import (
@@ -38,32 +45,38 @@ from antecede.sim.kernels.common import (
     post,
 )
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
-from antecede.sim.kernels.loop import Kernel, State, Steps, longer, refilled, wake
+from antecede.sim.kernels.loop import Kernel, State, Steps, longer, refilled, wake_pair
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
+
+DENSE_MAX = 1 << 22
+"""Up to so many pairs of processes, all have a place: finding them then takes no time."""
 
 
 class Rows(NamedTuple):
     """The permits that messages in output queues were sent with; FREE counts the free rows."""
 
-    levels: Small  # row x process
+    who: Small  # row x width: the pairs whose permits are needed
+    levels: Small  # row x width: and up to which number
+    counts: Small  # per row: how many of these
     owners: Small  # per row: copies that have not left
     free: Small  # a stack
     row: Small  # per message: its row, or NOTHING
     place: Small  # per copy: where its test continues
+    width: Int  # the most permits that a process can need
 
 
 class Permits(NamedTuple):
-    """What this kernel works on; a pair is (process, other)."""
+    """What this kernel works on; a pair is a channel in use, of a process to another."""
 
     acks: Acks
     rows: Rows
-    output: Chains  # per channel: copies that wait
+    output: Chains  # per pair: copies that wait
     queued: Small  # per process: how many
     needs: Small  # per pair: the permit that is needed, or 0
     many: Small  # per process: how many are needed
     had: Small  # per pair: the permit that was given
-    places: Small  # per channel: copies that have left
+    places: Small  # per pair: copies that have left
     number: Small  # per copy: its place on the channel
     mark: Small  # per copy: its sender's mark when it left
 
@@ -71,13 +84,16 @@ class Permits(NamedTuple):
 @helper
 def may_leave(core: Core, own: Permits, me: Int, copy: Int) -> Int:
     """Tell whether every permit has come that a copy needs."""
-    rows, n = own.rows, core.n
+    rows = own.rows
     row = int64(rows.row[at(core.plan.message[at(copy)])])
     if row < 0:
         return True
-    dest = int64(core.plan.dests[at(copy)])
-    for k in range(int64(rows.place[at(copy)]), n):
-        if k != dest and rows.levels[at(row * n + k)] > own.had[at(me * n + k)]:
+    start = row * rows.width
+    channel = me * core.n + int64(core.plan.dests[at(copy)])
+    for k in range(int64(rows.place[at(copy)]), int64(rows.counts[at(row)])):
+        pair = int64(rows.who[at(start + k)])
+        is_late = rows.levels[at(start + k)] > own.had[at(pair)]
+        if is_late and channel_of(own.acks.pairs, pair) != channel:
             rows.place[at(copy)] = k
             return False
     rows.owners[at(row)] -= 1
@@ -88,22 +104,22 @@ def may_leave(core: Core, own: Permits, me: Int, copy: Int) -> Int:
 
 
 @separate
-def post_due(core: Core, own: Permits, me: Int, channel: Int) -> None:
+def post_due(core: Core, own: Permits, me: Int, pair: Int) -> None:
     """Let the copies to one destination leave, in order, that need no more permits."""
     plan, trace = core.plan, core.trace
     while True:
-        copy = int64(own.output.first[at(channel)])
+        copy = int64(own.output.first[at(pair)])
         if copy < 0 or not may_leave(core, own, me, copy):
             return
-        own.output.first[at(channel)] = own.output.following[at(copy)]
+        own.output.first[at(pair)] = own.output.following[at(copy)]
         own.queued[at(me)] -= 1
         core.reg[WIDEST] -= 1
-        own.places[at(channel)] += 1
-        own.number[at(copy)] = own.places[at(channel)]
+        own.places[at(pair)] += 1
+        own.number[at(copy)] = own.places[at(pair)]
         own.mark[at(copy)] = own.acks.mark[at(me)]
         trace.entries[at(copy)] = 2
         post(plan, core.heap, trace, core.reg, core.n, core.now[0], copy)
-        owe(own.acks, me, channel, copy, level_of(core, int64(plan.message[at(copy)])))
+        owe(own.acks, me, pair, copy, level_of(core, int64(plan.message[at(copy)])))
 
 
 @helper
@@ -115,9 +131,8 @@ def level_of(core: Core, message: Int) -> Int:
 
 
 @helper
-def hear(core: Core, own: Permits, me: Int, source: Int, mark: Int) -> None:
+def hear(core: Core, own: Permits, me: Int, pair: Int, mark: Int) -> None:
     """Take a permit, and let go what waited for it."""
-    pair = me * core.n + source
     if mark <= own.had[at(pair)]:
         return
     own.had[at(pair)] = mark
@@ -125,8 +140,9 @@ def hear(core: Core, own: Permits, me: Int, source: Int, mark: Int) -> None:
         own.needs[at(pair)] = 0
         own.many[at(me)] -= 1
     if own.queued[at(me)] > 0:
-        for channel in range(me * core.n, me * core.n + core.n):
-            post_due(core, own, me, channel)
+        pairs, n = own.acks.pairs, core.n
+        for each in range(first_of(pairs, n, me), first_of(pairs, n, me + 1)):
+            post_due(core, own, me, each)
 
 
 @helper
@@ -143,8 +159,13 @@ def take_row(core: Core, own: Permits, me: Int, message: Int, copies: Int) -> No
     if own.many[at(me)] > 0:
         reg[FREE] -= 1
         row = int64(rows.free[at(reg[FREE])])
-        for k in range(n):
-            rows.levels[at(row * n + k)] = own.needs[at(me * n + k)]
+        count = int64(0)
+        for pair in range(first_of(own.acks.pairs, n, me), first_of(own.acks.pairs, n, me + 1)):
+            if own.needs[at(pair)] > 0:
+                rows.who[at(row * rows.width + count)] = pair
+                rows.levels[at(row * rows.width + count)] = own.needs[at(pair)]
+                count += 1
+        rows.counts[at(row)] = count
         rows.owners[at(row)] = copies
         rows.row[at(message)] = row
 
@@ -161,22 +182,28 @@ def send(core: Core, own: Permits, message: Int) -> Int:
     own.queued[at(me)] += stop - start
     core.reg[WIDEST] += stop - start
     for copy in range(start, stop):
-        channel = me * core.n + int64(plan.dests[at(copy)])
-        append(own.output.first, own.output.last, own.output.following, channel, copy)
-        post_due(core, own, me, channel)
+        pair = pair_of(own.acks.pairs, me * core.n + int64(plan.dests[at(copy)]))
+        append(own.output.first, own.output.last, own.output.following, pair, copy)
+        post_due(core, own, me, pair)
     return kept(own, me)
+
+
+@helper
+def back_of(core: Core, own: Permits, copy: Copy) -> Int:
+    """Return the pair of a copy's destination and its sender."""
+    return pair_of(own.acks.pairs, copy.dest * core.n + copy.sender)
 
 
 @helper
 def arrive(core: Core, own: Permits, copy: Copy) -> None:
     """Take the permit that a copy carries."""
-    hear(core, own, copy.dest, copy.sender, int64(own.mark[at(copy.row)]))
+    hear(core, own, copy.dest, back_of(core, own, copy), int64(own.mark[at(copy.row)]))
 
 
 @helper
 def is_ready(core: Core, own: Permits, copy: Copy) -> Int:
     """Tell whether every copy before it on the channel is delivered; if not, hold it."""
-    pair = copy.dest * core.n + copy.sender
+    pair = back_of(core, own, copy)
     before = int64(own.number[at(copy.row)]) - 1
     if core.holding.reached[at(pair)] == before:
         return True
@@ -187,7 +214,7 @@ def is_ready(core: Core, own: Permits, copy: Copy) -> Int:
 @helper
 def deliver(core: Core, own: Permits, copy: Copy) -> Int:
     """Acknowledge a copy; from now on its sender's permit is needed."""
-    pair = copy.dest * core.n + copy.sender
+    pair = back_of(core, own, copy)
     core.holding.reached[at(pair)] += 1
     level = level_of(core, copy.message)
     if level > own.had[at(pair)]:
@@ -203,14 +230,21 @@ def receive(core: Core, own: Permits, event: Int) -> None:
     """Take in an acknowledgement or a permit."""
     packets, n = own.acks.packets, core.n
     slot = accept(core, own.acks, event)
-    source = int64(packets.channel[at(slot)]) // n
-    me = int64(packets.channel[at(slot)]) % n
+    channel = channel_of(own.acks.pairs, int64(packets.pair[at(slot)]))
+    source, me = channel // n, channel % n
     number = packets.number[at(slot)]
     mark = int64(packets.mark[at(slot)])
+    pair = pair_of(own.acks.pairs, me * n + source)
     if number > 0:
-        drop_open(core, own.acks, me * n + source, number)
+        drop_open(core, own.acks, pair, number)
         raise_mark(core, own.acks, me)
-    hear(core, own, me, source, mark)
+    hear(core, own, me, pair, mark)
+
+
+@helper
+def wake(core: Core, own: Permits, delivered: Copy) -> None:
+    """Test again the copies that waited for the one just delivered."""
+    wake_pair(core, own, back_of(core, own, delivered))
 
 
 @helper
@@ -223,24 +257,30 @@ class PermitsState(State):
     """The arrays of one run of this kernel."""
 
     def __init__(self, plan: Plan, n: int) -> None:
-        super().__init__(plan, n)
+        pairs = all_pairs() if n * n <= DENSE_MAX else used_pairs(plan, n)
+        count = len(pairs.channel) or n * n
+        super().__init__(plan, n, pairs=count)
         messages, copies = len(plan.time), len(plan.dests)
+        empty = np.zeros(0, np.int32)
         rows = Rows(
-            levels=np.zeros(0, np.int32),
-            owners=np.zeros(0, np.int32),
-            free=np.zeros(0, np.int32),
+            who=empty,
+            levels=empty,
+            counts=empty,
+            owners=empty,
+            free=empty,
             row=np.zeros(messages, np.int32),
             place=np.zeros(copies, np.int32),
+            width=_most_senders(plan, n),
         )
         self.permits = Permits(
-            acks=new_acks(plan, n),
+            acks=new_acks(plan, n, pairs),
             rows=rows,
-            output=new_chains(n * n, copies),
+            output=new_chains(count, copies),
             queued=np.zeros(n, np.int32),
-            needs=np.zeros(n * n, np.int32),
+            needs=np.zeros(count, np.int32),
             many=np.zeros(n, np.int32),
-            had=np.zeros(n * n, np.int32),
-            places=np.zeros(n * n, np.int32),
+            had=np.zeros(count, np.int32),
+            places=np.zeros(count, np.int32),
             number=np.zeros(copies, np.int32),
             mark=np.zeros(copies, np.int32),
         )
@@ -255,7 +295,7 @@ class PermitsState(State):
         super().grow()
         reg, n, own = self.reg, self.n, self.permits
         if reg[PACKETS] < n:
-            have = len(own.acks.packets.channel)
+            have = len(own.acks.packets.pair)
             slots = max(2 * have, 4 * n + 64)
             own = own._replace(acks=with_slots(own.acks, int(reg[PACKETS]), slots))
             reg[PACKETS] += slots - have
@@ -264,7 +304,9 @@ class PermitsState(State):
             many = max(2 * have, 2 * n + 64)
             own = own._replace(
                 rows=old._replace(
-                    levels=longer(old.levels, many * n),
+                    who=longer(old.who, many * old.width),
+                    levels=longer(old.levels, many * old.width),
+                    counts=longer(old.counts, many),
                     owners=longer(old.owners, many),
                     free=refilled(old.free, int(reg[FREE]), have, many),
                 )
@@ -275,8 +317,14 @@ class PermitsState(State):
     def bytes(self) -> int:
         """Return the memory of what grows with the messages in flight."""
         rows = self.permits.rows
-        own = rows.levels.nbytes + rows.owners.nbytes + rows.free.nbytes
+        own = sum(array.nbytes for array in rows[:5])
         return super().bytes() + int(own) + packet_bytes(self.permits.acks)
+
+
+def _most_senders(plan: Plan, n: int) -> int:
+    """Return how many processes send to the same one, at most."""
+    channel = np.unique(plan.dests.astype(np.int64) * n + plan.sender[plan.message])
+    return int(np.bincount(channel // n).max(initial=1)) if len(channel) else 1
 
 
 KERNEL = Kernel(
@@ -285,4 +333,5 @@ KERNEL = Kernel(
           receive=receive, has_room=has_room),
     posts_at_once=False,
     ahead=False,
+    is_sparse=True,
 )  # fmt: skip

@@ -19,12 +19,12 @@ LENGTHS = {"broadcast": (12, 4), "unicast": (20, 20)}
 MANY = {
     ("broadcast", "flooding"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
     ("broadcast", "tree"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
-    ("broadcast", "permits"): (100, 300, 1_000, 2_000),
+    ("broadcast", "permits"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
     ("broadcast", LEVELS): (16, 64, 256, 1_024),
     ("broadcast", "broadcast"): (100, 300, 1_000, 3_000),
     ("broadcast", "optimal"): (100, 300, 1_000, 2_000),
     ("unicast", "tree"): (100, 300, 1_000, 3_000, 10_000),
-    ("unicast", "permits"): (100, 300, 1_000, 2_000),
+    ("unicast", "permits"): (100, 300, 1_000, 3_000, 10_000),
     ("unicast", LEVELS): (16, 64, 256),
     ("unicast", "optimal"): (100, 300, 1_000, 2_000),
 }
