@@ -12,7 +12,7 @@ import pytest
 
 from antecede import events as eventlog
 from antecede.audit.api import audit, audit_table
-from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.results import in_seconds
 from antecede.cli.main import app
 from antecede.events import Event

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from antecede.audit.around import CONTEXT, REACH, neighbourhoods
-from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.log_rows import FrameRows, TableRows
+from antecede.audit.neighbourhood import CONTEXT, REACH, neighbourhoods
 from antecede.report.diagrams import diagram_of
 from tests.support.histories import SHAPES, Shape, history
 

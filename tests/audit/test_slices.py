@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecede.audit import api, files
-from antecede.audit.around import neighbourhoods
 from antecede.audit.files import audit_here
-from antecede.audit.neighbourhood import TableRows
+from antecede.audit.log_rows import TableRows
+from antecede.audit.neighbourhood import neighbourhoods
 from antecede.audit.results import AuditedFile
 from antecede.audit.row_group_windows import OVERLAP_MAX
 from antecede.events.sources import Source

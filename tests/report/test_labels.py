@@ -10,8 +10,8 @@ import pytest
 
 from antecede.audit.api import audit_table
 from antecede.audit.api import draw as draw_log
-from antecede.audit.around import illustrate
-from antecede.audit.neighbourhood import TableRows
+from antecede.audit.log_rows import TableRows
+from antecede.audit.neighbourhood import illustrate
 from antecede.events import Event
 from antecede.events.sources import Source, read, table_of
 from antecede.report.audit_page import Illustration, report_page

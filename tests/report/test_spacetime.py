@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.audit.api import audit_table
-from antecede.audit.around import illustrate
-from antecede.audit.neighbourhood import TableRows
+from antecede.audit.log_rows import TableRows
+from antecede.audit.neighbourhood import illustrate
 from antecede.events import Event
 from antecede.events.sources import table_of
 from antecede.report.audit_page import Illustration, audit_page

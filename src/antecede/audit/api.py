@@ -28,13 +28,20 @@ from antecede.audit.found import (
     where_hidden,
 )
 from antecede.audit.local_windows import LocalWindows, say_compiling
-from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.results import require_windows
 from antecede.audit.row_group_windows import OVERLAP_MAX, RowGroup, RowGroupWindows, in_threads
 from antecede.audit.rows import cycles, finding_rows, summarise
-from antecede.audit.ties import is_certain, tied_events
-from antecede.audit.verdicts import Asked, Trust, decide, hidden, trust_in
+from antecede.audit.verdicts import (
+    Asked,
+    Trust,
+    decide,
+    hidden,
+    is_certain,
+    tied_events,
+    trust_in,
+)
 from antecede.audit.windows import rounds
 from antecede.audit.windows.columns import (
     lookup_in,

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.audit.around import DRAWN, Rows, illustrate, neighbourhoods
-from antecede.audit.neighbourhood import TableRows
+from antecede.audit.log_rows import TableRows
+from antecede.audit.neighbourhood import DRAWN, Rows, illustrate, neighbourhoods
 from antecede.errors import UsageError
 from antecede.events.formats import format_named
 from antecede.events.sources import Log

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from antecede.audit.api import asked_of, audit_frame, audit_groups, audit_log, traced
 from antecede.audit.found import Audit
-from antecede.audit.neighbourhood import FrameRows, TableRows
+from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.results import AuditedFile, in_seconds
 from antecede.audit.row_group_windows import read_groups, row_groups
 from antecede.audit.verdicts import Asked

@@ -13,7 +13,6 @@ from antecede.audit.doubt import find_doubt
 from antecede.audit.plain import Clock, Order, count, findings_of, missing_rows, violation_rows
 from antecede.audit.rows import cycles, finding_rows, summarise
 from antecede.audit.sentences import sentence
-from antecede.audit.ties import is_certain, tied_events
 from antecede.audit.verdicts import (
     CAUSALLY_ORDERED,
     Asked,
@@ -21,7 +20,9 @@ from antecede.audit.verdicts import (
     Verdict,
     decide,
     hidden,
+    is_certain,
     is_numbered,
+    tied_events,
     trust_in,
 )
 from antecede.errors import UsageError
@@ -32,8 +33,8 @@ from antecede.events.tables import LOCAL, SEND
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from antecede.audit.around import Rows
     from antecede.audit.drawings import Drawing
+    from antecede.audit.neighbourhood import Rows
 
 Table = list[dict[str, Any]]
 #: A frame of Spark, or an Arrow table.
@@ -122,7 +123,7 @@ class Audit:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from antecede.audit.around import illustrate
+        from antecede.audit.neighbourhood import illustrate
         from antecede.report.audit_page import card
 
         late = self.records["violations"][:CARD_ROWS]

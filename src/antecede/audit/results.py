@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
-from antecede.audit.around import DRAWN, Rows, illustrate
 from antecede.audit.found import SECONDS, Audit, Table, tables_of
+from antecede.audit.neighbourhood import DRAWN, Rows, illustrate
 from antecede.audit.rows import percentiles
 from antecede.errors import UsageError
 from antecede.events.tables import (
@@ -90,7 +90,7 @@ def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
         raise UsageError(msg) from None
 
 
-def counted(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
+def not_ignored(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
     """Return the rows of a table, violations or missing, that no pattern ignores."""
     rows = found.records[name]
     return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
@@ -101,7 +101,7 @@ def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dic
 
     The verdict stays as it is. Late and missing messages can be allowed, an undecidable log cannot.
     """
-    count = sum(len(counted(found, name, ignore)) for name in ("violations", "missing"))
+    count = sum(len(not_ignored(found, name, ignore)) for name in ("violations", "missing"))
     ignored = found.summary["violations"] + found.summary["missing"] - count
     allowed = found.verdict == "broken" and count <= most
     return {"ignored": ignored, "counted": count, "allowed": allowed}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from antecede.audit.around import EventRows
 from antecede.audit.found import audit_events
+from antecede.audit.neighbourhood import EventRows
 from antecede.audit.plain import Clock
 from antecede.audit.results import AuditedFile, has_arrow, in_seconds
 from antecede.audit.verdicts import Asked

@@ -262,7 +262,7 @@ class _Call:
         if not (self.junit or self.sarif or self.github):
             return
         import antecede
-        from antecede.audit.results import counted, label
+        from antecede.audit.results import label, not_ignored
         from antecede.audit.sentences import missing_sentence, sentence
         from antecede.report import ci
 
@@ -270,9 +270,9 @@ class _Call:
         for result, one in zip(results, audited.values(), strict=True):
             told = [
                 f"{label(row)}. {sentence(row, beyond_messages=result['beyond_messages'])}"
-                for row in counted(one.audit, "violations", self.ignored)
+                for row in not_ignored(one.audit, "violations", self.ignored)
             ]
-            lost = counted(one.audit, "missing", self.ignored)
+            lost = not_ignored(one.audit, "missing", self.ignored)
             told += [f"{label(row)}. {missing_sentence(row)}" for row in lost]
             verdict, reason = result["verdict"], result["reason"]
             told = told if verdict == "broken" else []
@@ -421,7 +421,7 @@ def _show(
     is_one: bool,
 ) -> None:
     """Print the verdict on one log or execution, and what its results are."""
-    from antecede.audit.results import counted
+    from antecede.audit.results import not_ignored
     from antecede.report.audit_page import lateness_in_words, lead
 
     if not is_one:
@@ -437,8 +437,8 @@ def _show(
         if SENT_TWICE in result["findings_by_kind"]:
             say(RUN_BY_RUN)
     say_rejected(result)
-    _show_violations(counted(audited.audit, "violations", ignored), result, most)
-    _show_missing(counted(audited.audit, "missing", ignored))
+    _show_violations(not_ignored(audited.audit, "violations", ignored), result, most)
+    _show_missing(not_ignored(audited.audit, "missing", ignored))
 
 
 def _show_missing(rows: list[dict[str, Any]]) -> None:

@@ -313,7 +313,7 @@ def _sweep(
         for p in range(n):
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
-            # Room for all of the turn: arrays that change in it would be counted at each event.
+            # Room for the whole turn: to replace an array at an event costs references.
             pool, free = _grown(pool, used, TURN), _grown(free, used, TURN)
             overtakers, bounds = _grown(overtakers, lates, TURN), _grown(bounds, lates, TURN)
             while i < stop:
