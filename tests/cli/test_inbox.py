@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_it_prints_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert found["waiting_messages"][0]["lacks"] == {"a/self": "parked", "a/\u2603": "not here"}
 
 
+def test_it_alarms_when_something_waits_for_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "late.db"
+    now = time.time()
+    with Inbox(path, topics={"a"}, clock=lambda: now - 100) as inbox:
+        inbox.offer("effect", causes=["cause"], topic="a")
+    assert call(path, "--json") == 0
+    assert 100 <= json.loads(capsys.readouterr().out)["oldest_seconds"] < 4000
+    assert call(path, "--alarm", 50) == 1
+    assert call(path, "--alarm", 1_000_000) == 0
+    assert call(path, "--release", "effect", "--alarm", 50) == 0
+
+
 def test_it_repairs(place: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert call(place, "--release", "self", "--park", "waits") == 1
     assert "Released self." in capsys.readouterr().out
@@ -67,7 +82,7 @@ def test_it_repairs(place: Path, capsys: pytest.CaptureFixture[str], tmp_path: P
     ("words", "said"),
     [
         (["no.db"], "there is no inbox 'no.db'"),
-        (["--release", "nothing"], "nothing is not in the inbox"),
+        (["--release", "nothing"], "nothing that waits or is parked is called nothing"),
         (["--release", "self", "--retry", "ready"], "a/ready is ready; only what waits"),
         (["--retry", "self", "--retry-all"], "leave --retry or --retry-all out"),
         (["--events", "no/such/folder/x"], "cannot write the event log"),

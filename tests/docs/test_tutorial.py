@@ -121,7 +121,7 @@ def test_a_chat_breaks_and_is_mended(
         Path("broken.jsonl").unlink()
     assert status(audit) == 1
     said = " ".join(capsys.readouterr().out.split())
-    broken, kept = re.findall(r"--local\n(Causal.*?)\n\$", PAGE, flags=re.DOTALL)
+    broken, kept = re.findall(r"\.jsonl\n(Causal.*?)\n\$", PAGE, flags=re.DOTALL)
     for piece in " ".join(broken.split()).split("..."):
         assert piece.strip() in said
 

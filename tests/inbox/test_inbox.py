@@ -320,7 +320,7 @@ def test_a_person_names_messages_by_id_or_key(make: Make) -> None:
     inbox.offer("x", causes=["a/9"], topic="b")
     with pytest.raises(UsageError, match="several topics; say which: a/x, b/x"):
         inbox.release("x")
-    with pytest.raises(UsageError, match="nothing is not in the inbox"):
+    with pytest.raises(UsageError, match="is parked is called nothing"):
         inbox.park("nothing")
     inbox.park("a/x", "looks odd")
     assert inbox.parked()[0].reason == "looks odd"
@@ -605,3 +605,13 @@ def test_a_handled_message_leaves_no_garbage_to_collect() -> None:
         assert gc.collect() < 50
     finally:
         gc.enable()
+
+
+def test_a_handler_that_commits_is_told_not_to(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "shop.db", topics={"a"}) as inbox:
+        (message,) = inbox.offer("1", topic="a")
+        with (
+            pytest.raises(StoreError, match="leave COMMIT and ROLLBACK to the inbox"),
+            message as transaction,
+        ):
+            transaction.execute("COMMIT")

@@ -51,13 +51,20 @@ def inbox(
         ),
     ] = None,
     name: Annotated[str, typer.Option(help="The inbox's name in PostgreSQL.")] = "inbox",
+    alarm: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Exit with 1 also if something waits for longer."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many messages.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show what waits in an inbox, for what and since when, and what is parked; repair it.
 
     Messages are named by id, or by topic/id. A program that uses the inbox hands over what was
-    released or retried. Exit status: 0 nothing is parked, 1 something is, 2 the call is wrong.
+    released or retried. Exit status: 0 nothing is parked, 1 something is or waits for longer than
+    --alarm, 2 the call is wrong.
 
     Example: `antecede inbox shop.db --release payments/pay-17`
     """
@@ -75,6 +82,7 @@ def inbox(
         parked = [asdict(one) for one in desk.store.parked(most)]
     finally:
         desk.store.close()
+    report["oldest_seconds"] = oldest = waiting[0]["seconds"] if waiting else 0.0
     if as_json:
         more = {"waiting_messages": waiting, "parked_messages": parked, "did": done}
         found = {**report, **more, **({} if count is None else {"events": count})}
@@ -82,8 +90,9 @@ def inbox(
     else:
         _show(report, waiting, parked, done)
         if count is not None:
-            say(f"{count:,} events in {events}. See: antecede audit {events} --local")
-    raise typer.Exit(1 if report["parked"] else 0)
+            say(f"{count:,} events in {events}. See: antecede audit {events}")
+    is_late = alarm is not None and oldest > alarm
+    raise typer.Exit(1 if report["parked"] or is_late else 0)
 
 
 def _repair(

@@ -535,7 +535,9 @@ class Desk:
             msg = f"{name} is in several topics; say which: {', '.join(found)}"
             raise UsageError(msg)
         if not found:
-            msg = f"{name} is not in the inbox, or done; see waiting() and parked() for what is"
+            msg = (
+                f"nothing that waits or is parked is called {name}; `antecede inbox` lists what is"
+            )
             raise UsageError(msg)
         return found[0]
 

@@ -595,5 +595,5 @@ def cycle_reason(key: str, cycle: list[str]) -> str:
 def not_held(key: str, state: str) -> str:
     """Return what to say to a person who names a message that is not held."""
     if state == "not here":
-        return f"{key} is not in the inbox; see inbox.waiting() and inbox.parked() for what is"
+        return f"{key} is not in the inbox; `antecede inbox` lists what waits or is parked"
     return f"{key} is {state}; only what waits or is parked can be released, parked or retried"

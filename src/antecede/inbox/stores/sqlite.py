@@ -202,6 +202,8 @@ class Sqlite:
             advice = "name another file"
         elif "unable to open" in text:
             advice = "check that its folder exists and may be written to"
+        elif "no transaction" in text:
+            advice = "the handler ended it; leave COMMIT and ROLLBACK to the inbox"
         else:
             advice = "what was committed is still there; try again"
         return StoreError(f"cannot {doing} the inbox {str(self.path)!r}: {text}; {advice}")
