@@ -13,9 +13,11 @@ from typing import cast
 
 import pytest
 
-from antecede.check import edited
+from antecede.check import edited, rules_from
+from antecede.check.scripts import run_script
 from antecede.protocols.specs import Copy
 from antecede.protocols.specs.bounded import Matrix, Process, read
+from tests.protocols.support import scripts
 
 NAMES = ("a", "b", "c", "d")
 
@@ -109,3 +111,29 @@ def test_a_larger_matrix_implies_a_smaller_one() -> None:  # proposition 1
         small = {(name, "a"): rng.randrange(4) for name in NAMES}
         large = {cell: n + rng.randrange(2) for cell, n in small.items()}
         assert satisfied(small, process) or not satisfied(large, process)
+
+
+def test_clearing_only_before_a_send_is_safe_and_takes_fewer_extra_messages() -> None:
+    """Then what is kept may exceed k between sends, but no message does."""
+    late = edited(
+        "bounded",
+        ("            self.replace(j)\n        self.trim()\n", "            self.replace(j)\n"),
+        ("max(self.m.get(cell, 0), n)\n        self.trim()\n", "max(self.m.get(cell, 0), n)\n"),
+        ("        self.number += 1\n", "        self.trim()\n        self.number += 1\n"),
+    )
+    extras, most, kept = {}, 0, 0
+    for process in (Process, late):
+        extras[process] = 0
+        for script in scripts(40, ("unicast", "multicast"), first=100, steps=60):
+            k = len(script.members) + 1
+            world = run_script(
+                script, "bounded", options={"k": k}, rules=rules_from(process), drain=0
+            )
+            extras[process] += sum(packet.kind == "control" for packet in world.packets)
+            if process is late:
+                carried = [len(cast("tuple[object, ...]", p.control)) for p in world.packets]
+                most = max(most, *[count - k for count in carried])
+                kept = max(kept, *[len(cast("tuple[object, ...]", one.kept())) - k
+                                   for one in world.endpoints.values()])  # fmt: skip
+    assert most <= 0 < kept
+    assert extras[late] < extras[Process]

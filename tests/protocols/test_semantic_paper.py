@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -147,6 +148,29 @@ def test_the_last_local_event_covered_is_definition_5() -> None:
     for world, prefixes in worlds(20, 300):
         for name in world.history.members:
             assert world.endpoints[name].notes()["covered"] == prefixes.now(name).mcv.get(name, 0)
+
+
+def share_of_the_prefix(dependent: float) -> float:
+    """Return MCV as a share of ECV, by events, where so many of the sends depend on anything."""
+    known = past = 0
+    for seed, script in enumerate(scripts(40, ALL_CASTS, first=9000, ranks=True, steps=80)):
+        rng = Random(seed)
+        world = World("semantic", script.members, fifo=script.fifo)
+        prefixes = Prefixes(world.history)
+        for step in script.steps:
+            rank = rng.choice((1, 2, 3)) if rng.random() < dependent else 0
+            run_step(world, (*step[:3], rank) if step[0] == "send" else step)
+            prefixes.follow()
+        for name in script.members:
+            known += sum(prefixes.now(name).mcv.values())
+            past += sum(prefixes.now(name).ecv.values())
+    return known / past
+
+
+def test_the_prefix_is_much_shorter_than_the_past_only_where_few_sends_depend() -> None:
+    assert share_of_the_prefix(0.0) == 0
+    assert share_of_the_prefix(0.02) < 0.25
+    assert share_of_the_prefix(0.5) > 0.75
 
 
 def test_property_2_nothing_ever_decreases() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from antecede import sim
+from antecede.sim import workloads
 from antecede.sim.semantics import false_causality, with_semantics
 from antecede.sim.workloads import paper
 from antecede.study.replays import KINDS, redundancy
@@ -48,3 +51,44 @@ def test_no_hold_is_false_when_everything_depends_on_everything() -> None:
     assert run.metrics["held_fraction"]
     assert np.all(schedule.rank < 0)
     assert false_causality(schedule, run.trace)["false_held_fraction"] == 0.0
+
+
+def differences_share(n: int, *, ring: bool = False) -> float:
+    """Return what RST's matrices carry as differences on each channel, as a share of n² cells.
+
+    Receivers must be able to rebuild each matrix: a channel's messages are merged in their order.
+    Cells of what is no channel stay 0: that is what a known topology leaves out.
+    """
+    workload = workloads.ring if ring else paper
+    schedule = workload(n=n, received=40, seed=1)
+    trace = sim.run("matrix", schedule).trace
+    sent = np.zeros((n, n, n), int)
+    before: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
+    carried: dict[int, np.ndarray[Any, Any]] = {}
+    cells = copies = 0
+    for event in (int(value) for value in trace.order if value >= 0):
+        if event >= schedule.messages:
+            copy = event - schedule.messages
+            place, message = int(schedule.dests[copy]), int(schedule.message[copy])
+            sent[place] = np.maximum(sent[place], carried[message])
+            continue
+        sender = int(schedule.sender[event])
+        for dest in schedule.dests[schedule.offsets[event] : schedule.offsets[event + 1]]:
+            last = before.get((sender, int(dest)), np.zeros((n, n), int))
+            changed = sent[sender] != last
+            cells, copies = cells + int(changed.sum()), copies + 1
+            assert np.array_equal(np.where(changed, sent[sender], last), sent[sender])
+            before[sender, int(dest)] = sent[sender].copy()
+        carried[event] = sent[sender].copy()
+        dests = schedule.dests[schedule.offsets[event] : schedule.offsets[event + 1]]
+        sent[sender][sender, dests] += 1
+        carried[event][sender, dests] += 1
+    senders = schedule.sender[schedule.message]
+    channels = set(zip(senders.tolist(), schedule.dests.tolist(), strict=True))
+    assert np.count_nonzero(sent.any(axis=0)) == len(channels)
+    return cells / copies / n**2
+
+
+def test_differences_and_a_known_topology_make_matrices_smaller() -> None:
+    assert differences_share(12) < 0.5
+    assert differences_share(12, ring=True) < 0.1

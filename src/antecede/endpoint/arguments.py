@@ -85,7 +85,8 @@ def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tupl
         msg = f"{option}={value!r} is not a sequence of tuples; write {option}=(('a', 'b'), ...)"
         raise UsageError(msg)
     parts = tuple(as_names(f"one of the {option}", part, members) for part in value)
-    missing = [member for member in members if not any(member in part for part in parts)]
+    covered = set().union(*parts)
+    missing = [member for member in members if member not in covered]
     if missing:
         msg = f"{option} leave out {', '.join(missing)}; every member belongs to one of them"
         raise UsageError(msg)
@@ -125,9 +126,9 @@ def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, .
     if not isinstance(value, (tuple, list)) or not value:
         msg = f"{what} is {value!r}; expected a non-empty tuple of members"
         raise UsageError(msg)
-    names = tuple(value)
+    names, known = tuple(value), set(members)
     for name in names:
-        if name not in members:
+        if name not in known:
             msg = f"{what} names {name!r}, which is not a member; use {', '.join(members)}"
             raise UsageError(msg)
     if len(set(names)) != len(names):

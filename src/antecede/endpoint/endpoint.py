@@ -68,7 +68,8 @@ class Endpoint:
         self._rules.queue_max = queue_max
         self._is_guarded = rules.has("admit")
         self._unpacks, self._hears = rules.has("unpack"), rules.has("arrived")
-        self._is_plain = not (pull or self._unpacks or self._hears or rules.has("drops"))
+        self._drops = rules.has("drops")
+        self._is_plain = not (pull or self._unpacks or self._hears or self._drops)
         """Whether a packet that need not wait can simply be delivered."""
         self._channels = Channels(view.n)
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
@@ -509,17 +510,18 @@ class Endpoint:
 
     def _is_dropped(self, packet: Packet) -> bool:
         """Tell whether a message takes its turn, but the application does not get it."""
-        if self._rules.drops(packet):
+        if self._drops and self._rules.drops(packet):
             return True
         return self._skips is not None and self._skips.drops(packet)
 
     def _wake(self, places: tuple[int, ...]) -> None:
-        """File what waited at places where ``reached`` rose for what it waits for now."""
+        """Let what waited at places where ``reached`` rose be looked at again."""
         rules, hold = self._rules, self._hold
         for place in places:
             if place in hold.waiting:
                 for arrival in hold.wake(place, rules.reached[place]):
-                    hold.file(arrival, self._blocker(hold.packets[arrival]))
+                    need = self._blocker(hold.packets[arrival]) if self.pull else FREE
+                    hold.file(arrival, need)  # without pull, _next_due() looks soon
 
     def _next_due(self) -> int:
         """Return the arrival that takes effect next by itself, or 0.

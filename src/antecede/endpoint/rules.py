@@ -104,9 +104,9 @@ class Rules:
         self.queued = 0
         """How many messages, or copies, wait here to be sent."""
         self.queue_max = 0
-        self.reached = list(range(view.n))
+        self.reached = view.firsts.copy()
         """By place, the key up to which all is delivered here; changed, but never replaced."""
-        self.places = [(number,) for number in range(view.n)]
+        self.places = view.places
         """By sender, the usual answer of :meth:`taken`."""
         self.outbox: list[tuple[int, Message, object]] = []
         """Copies to send now: (destination, message, own)."""

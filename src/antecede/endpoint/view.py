@@ -49,6 +49,10 @@ class View:
         self.low: Final = (1 << self.shift) - 1
         self.everyone: Final = (1 << self.n) - 1
         self.numbers: Final = {name: number for number, name in enumerate(members)}
+        self.firsts: Final = list(range(self.n))
+        """By process, the key of its message 0, before the first."""
+        self.places: Final = [(number,) for number in self.firsts]
+        """By process, it alone."""
         self._text = json.dumps([number, members, protocol, options], sort_keys=True)
         self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
         self.forms: Forms

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import antecede
-from antecede.endpoint.registry import restored
+from antecede.endpoint.endpoint import Endpoint
+from antecede.endpoint.registry import restored, rules_of
 from antecede.sim.delays import added_delay
 from antecede.sim.schedule import HEADER_BYTES, Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
@@ -40,9 +41,7 @@ class PlainRun:
         names = schedule.names
         options = {"held_max": NO_LIMIT, "queue_max": NO_LIMIT, **options}
         self.schedule = schedule
-        self.endpoints = [
-            antecede.endpoint(protocol, process=name, members=names, **options) for name in names
-        ]
+        self.endpoints = _endpoints(protocol, names, options)
         self.trace = new_trace(schedule.messages, schedule.copies)
         self.model_bytes: NDArray[np.int64] = np.zeros(schedule.copies, np.int64)
         self.on_packet: Callable[[antecede.Packet, int], None] | None = None
@@ -263,3 +262,11 @@ def run_plain(
     result = PlainRun(protocol, schedule, options or {})
     result.run(progress)
     return result
+
+
+def _endpoints(protocol: str, names: tuple[str, ...], options: Mapping[str, Any]) -> list[Endpoint]:
+    """Return an endpoint for each process; checking the options once is enough."""
+    one = antecede.endpoint(protocol, process=names[0], members=names, **options)
+    rules = rules_of(protocol).of(one.view)
+    limits = {name: getattr(one, name) for name in ("held_max", "held_bytes_max", "queue_max")}
+    return [Endpoint(one.view, name, rules, **limits) for name in names]

@@ -20,12 +20,12 @@ MANY = {
     ("broadcast", "flooding"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
     ("broadcast", "tree"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
     ("broadcast", "permits"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
-    ("broadcast", LEVELS): (16, 64, 256, 1_024),
+    ("broadcast", LEVELS): (16, 64, 256, 1_024, 4_096, 10_000),
     ("broadcast", "broadcast"): (100, 300, 1_000, 3_000),
     ("broadcast", "optimal"): (100, 300, 1_000, 2_000),
     ("unicast", "tree"): (100, 300, 1_000, 3_000, 10_000),
     ("unicast", "permits"): (100, 300, 1_000, 3_000, 10_000),
-    ("unicast", LEVELS): (16, 64, 256),
+    ("unicast", LEVELS): (16, 64, 256, 1_024),
     ("unicast", "optimal"): (100, 300, 1_000, 2_000),
 }
 """The numbers of processes by cast and series: as many as a kernel, or endpoints, can run."""
@@ -41,7 +41,7 @@ FEW = {
     ("unicast", LEVELS): (4, 16, 64),
     ("unicast", "optimal"): (10, 20, 50, 100),
 }
-FIVE_N, TWO_N = 300, 10_000
+FIVE_N, TWO_N = 300, 5_000
 """Up to the first of these numbers there are five seeds, up to the second two, beyond it one."""
 BYTES, HEADED, LATENCY, PACKETS, WORK = (
     "control_bytes_per_delivery",
@@ -186,7 +186,8 @@ EXPERIMENT = Experiment(
         "Broadcasts come at one rate, ten per second, however many processes there are; in unicast "
         "everybody sends every 0.1 s. The mean delay is 0.02 s. The hierarchy has clusters of four "
         "that contain clusters of four. Flooding and tree run on links, with nothing per pair of "
-        "processes, so they go furthest. Times per delivery are of kernels, but of endpoints in "
+        "processes, and the kernel of permits keeps state only for pairs that exchange messages. "
+        "So they go furthest. Times per delivery are of kernels, but of endpoints in "
         "Python for the hierarchy and for short runs of permits. Powers of n are fitted to what "
         "was run; delays over links grow as a logarithm, which no power fits for long. What the "
         "fits say of a million processes is an extrapolation, and nothing more."
