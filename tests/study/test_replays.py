@@ -21,6 +21,7 @@ def test_with_all_kinds_pruned_the_replay_is_pruned_itself(cast: str) -> None:
     replay = redundancy(schedule, run.trace, warm_up=20)
     for name in ("entries_per_copy", "destinations_per_copy", "model_bytes_per_copy"):
         assert replay[name] == pytest.approx(run.metrics[name])
+    assert 0 < replay["constraints_per_copy"] < replay["entries_per_copy"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

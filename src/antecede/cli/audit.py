@@ -365,7 +365,7 @@ def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
 def _hint(events: int) -> None:
     """Say that Spark does not pay for a log, if it does not."""
     if events < SPARK_FROM:
-        why = "Spark pays from some 20 million events on, or with more cores"
+        why = "Spark pays with more cores, or if a log does not fit into memory"
         typer.echo(f"antecede: {events:,} events are few; --local is faster ({why})", err=True)
 
 

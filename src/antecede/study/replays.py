@@ -129,6 +129,7 @@ def redundancy(
     return {
         "deliveries": deliveries,
         "entries_per_copy": (entries + pairs) / max(1, copies),
+        "constraints_per_copy": pairs / max(1, copies),
         "destinations_per_copy": dests / max(1, copies),
         "model_bytes_per_copy": size / max(1, copies),
         "model_bytes_per_message": size / max(1, messages),

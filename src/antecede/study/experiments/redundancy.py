@@ -87,6 +87,15 @@ def findings(points: Points) -> Iterator[str]:
                 f"In {cast}, bytes per copy as a multiple of those with all four kinds pruned: "
                 f"{'; '.join(parts)}."
             )
+        every = points.means("entries_per_copy", cast, ALL)
+        direct = points.means("constraints_per_copy", cast, ALL)
+        if both := every.keys() & direct.keys():
+            x = max(both)
+            yield (
+                f"In {cast}, {direct[x]:.1f} of {every[x]:.1f} dependents per copy are tuples of "
+                "DC, the delivery constraints. Whether the figures of [JPCY97] count them is not "
+                "clear; here they count, against pruned."
+            )
 
 
 @claim(
