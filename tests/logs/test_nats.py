@@ -154,3 +154,39 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
                 await producer.send("no.stream", b"x", context=None)
 
     serve(tmp_path, work, one="one.>")
+
+
+def test_a_shadow_asks_what_the_group_has_processed_before_it_counts(tmp_path: Path) -> None:
+    from antecede.logs.nats import Consumer, Producer
+
+    async def work(url: str, _: Any) -> None:
+        config = {"servers": url, "durable": "g"}
+        async with (
+            Producer({"servers": url}) as producer,
+            Consumer(config, ["a", "b"], order="shadow") as one,
+        ):
+
+            async def counted(*, cause_first: bool) -> float:
+                asked = one.metrics.look_ups
+                with context():
+                    await producer.send("a.x", b"cause")
+                    cause = await anext(aiter(one))
+                    if cause_first:
+                        acknowledged = one.metrics.commits
+                        cause.complete()
+                        while one.metrics.commits == acknowledged:
+                            await asyncio.sleep(0.01)
+                    await producer.send("b.x", b"effect")
+                effect = await anext(aiter(one))
+                while one.metrics.look_ups == asked:
+                    await asyncio.sleep(0.01)
+                effect.complete()
+                if not cause_first:
+                    cause.complete()
+                await asyncio.sleep(0.1)
+                return one.metrics.early
+
+            assert await counted(cause_first=True) == 0
+            assert await counted(cause_first=False) == 1
+
+    serve(tmp_path, work, a="a.*", b="b.*")
