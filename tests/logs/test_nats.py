@@ -166,6 +166,13 @@ def test_a_shadow_asks_what_the_group_has_processed_before_it_counts(tmp_path: P
             Consumer(config, ["a", "b"], order="shadow") as one,
         ):
 
+            async def until(condition: Callable[[], bool]) -> None:
+                for _ in range(1000):
+                    if condition():
+                        return
+                    await asyncio.sleep(0.01)
+                raise TimeoutError
+
             async def counted(*, cause_first: bool) -> float:
                 asked = one.metrics.look_ups
                 with context():
@@ -174,12 +181,10 @@ def test_a_shadow_asks_what_the_group_has_processed_before_it_counts(tmp_path: P
                     if cause_first:
                         acknowledged = one.metrics.commits
                         cause.complete()
-                        while one.metrics.commits == acknowledged:
-                            await asyncio.sleep(0.01)
+                        await until(lambda: one.metrics.commits > acknowledged)
                     await producer.send("b.x", b"effect")
                 effect = await anext(aiter(one))
-                while one.metrics.look_ups == asked:
-                    await asyncio.sleep(0.01)
+                await until(lambda: one.metrics.look_ups > asked)
                 effect.complete()
                 if not cause_first:
                     cause.complete()
