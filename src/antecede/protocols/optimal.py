@@ -16,7 +16,7 @@ Names
 =================  ===============================================================================
 paper              here
 =================  ===============================================================================
-``(i, a)``         a *key*, ``a << shift | i``, so ``key & low`` is i
+``(i, a)``         a *key*, ``(a << shift) + i``, so ``key & low`` is i
 ``Dests``          a mask: bit d for member d; entries leave out their message's sender
 ``LOG_j``          ``_log``, key -> Dests, and ``_tops``; ``_heard`` is yet to be merged into both
 ``TS(i, LOG_j)``   ``_tops[i]``, the newest key of i; it stands for an entry that names nobody
