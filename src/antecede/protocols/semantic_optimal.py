@@ -1,9 +1,9 @@
 """Semantic causal order with logs like those of [KS98]_, as [GK00]_ says is possible.
 
 ``semantic`` carries two matrices. [GK00] says, without showing how, that its idea can be put on
-algorithms that carry less. Here each message carries, of the messages that it depends on, those that someone may
-still have to wait for, as under ``optimal``. Each send names the last local event that the message
-depends on (``send(..., after=)``).
+algorithms that carry less. Here each message carries, of the messages that it depends on, those
+that someone may still have to wait for, as under ``optimal``. Each send names the last local event
+that the message depends on (``send(..., after=)``).
 
 Guarantee
 ---------

@@ -46,7 +46,7 @@ def findings(points: Points) -> Iterator[str]:
 
 @claim(
     "1.open",
-    "The same idea can be put on top of algorithms that carry less than a matrix (said, not shown).",
+    "The same idea can be put on algorithms that carry less than a matrix (said, not shown).",
     "Protocol semantic_optimal: oracle, explorer, mutants, exactness without limits and the "
     "smallest counterexamples with them (tests/protocols/test_semantic_optimal.py); experiment "
     "semantic_optimal for its cost.",
