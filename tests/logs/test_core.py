@@ -58,7 +58,9 @@ def test_any_bytes_are_read_or_refused_and_there_is_one_form() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "version is None"),
+        (b"", "it is empty"),
+        (b"\xff\x00", "its first byte is 0xff, which no version begins with"),
+        (b"\x12", "version is 2, not 1"),
         (b"\x02", "version is 2, not 1"),
         (b"\x01\x00\x02a", "torn"),
         (b"\x01\x00\x02a\x01\x00\x00", "offset 0"),
@@ -236,8 +238,17 @@ def test_a_position_beyond_the_end_is_not_waited_for() -> None:
 def test_a_shadow_counts_and_waits_for_nothing() -> None:
     gate = Gate({"a"}, shadow=True)
     assert gate.offer(B, 0, Positions({A: 1}), now=0) == {A: 1}
-    assert gate.metrics.early == 1
-    assert not gate.heads
+    assert gate.offer(B, 1, Positions({A: 2}), now=0) == {A: 2}
+    assert (gate.metrics.early, gate.ask(), gate.heads) == (0, {A}, {})
+    assert gate.offer(B, 2, Positions({A: 3}), now=2) == {A: 3}
+    gate.learn({A: 1})
+    gate.count(asked=1)  # before the last record came
+    assert (gate.metrics.early, gate.has_uncounted) == (1, True)
+    gate.count(asked=2)
+    assert (gate.metrics.early, gate.has_uncounted) == (2, False)
+    gate.assign(A, 1)
+    assert gate.offer(B, 3, Positions({A: 4}), now=3) == {A: 4}
+    assert (gate.metrics.early, gate.has_uncounted) == (3, False), "its own: nobody else knows more"
 
 
 def test_a_topic_that_was_made_anew_is_another_log() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from antecede.cli.main import app
+from antecede.errors import UsageError
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import Log, Positions, context, handling
 from tests.logs.brokers import QUICK, mock_cluster
@@ -80,6 +82,65 @@ def test_causality_through_a_database_that_two_instances_share(
     part = zlib.crc32(b"7") % 4
     expected = {Log("requests", part): 1} | ({Log("deposits", part): 1} if keeps else {})
     assert found == [expected]
+
+
+def polled(consumers: list[Any], is_enough: Callable[[list[Any]], bool]) -> list[Any]:
+    """Poll consumers in turn until what came is enough; return the records."""
+    found: list[Any] = []
+    end = time.monotonic() + 60
+    while not is_enough(found):
+        assert time.monotonic() < end
+        found += [record for one in consumers if (record := one.poll(0.02)) is not None]
+    return found
+
+
+def test_a_shadow_asks_what_other_instances_have_processed_before_it_counts() -> None:
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("orders", "payments") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        with (
+            consumer(servers, "g", ["orders", "payments"], order="shadow") as one,
+            consumer(servers, "g", ["orders", "payments"], order="shadow") as other,
+        ):
+            both = [one, other]
+            polled(both, lambda _: len(one.assigned) == len(other.assigned) == 4)
+            orders = next(k.partition for k in one.assigned if k.topic == "orders")
+            payments = next(k.partition for k in other.assigned if k.topic == "payments")
+
+            def sell(*, order_first: bool) -> None:
+                asked = other.metrics.look_ups
+                with context():
+                    producer.send("orders", "order", partition=orders)
+                    (order,) = polled(both, bool)
+                    if order_first:
+                        order.complete()
+                        commits = one.metrics.commits
+                        polled(both, lambda _: one.metrics.commits > commits)
+                        time.sleep(0.2)  # the broker has taken the commit in
+                    producer.send("payments", "payment", partition=payments)
+                (payment,) = polled(both, bool)
+                polled(both, lambda _: other.metrics.look_ups > asked)
+                order.complete()
+                payment.complete()
+
+            sell(order_first=True)
+            assert (one.metrics.early, other.metrics.early) == (0, 0)
+            sell(order_first=False)
+            assert (one.metrics.early, other.metrics.early) == (0, 1)
+
+
+def test_a_value_that_is_neither_bytes_nor_text_is_refused() -> None:
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("orders") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        with context():
+            with pytest.raises(UsageError, match=r"^the value is of type dict; give bytes or text"):
+                producer.send("orders", {"a": 1})  # type: ignore[arg-type] # that is the point
+            with pytest.raises(UsageError, match=r"^the key is of type int; give bytes or text"):
+                producer.send("orders", "a", key=17)  # type: ignore[arg-type] # that is the point
+            producer.send("orders", "the context goes on")
 
 
 @pytest.mark.parametrize("kind", ["consistent_random", "murmur2_random"])

@@ -154,3 +154,44 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
                 await producer.send("no.stream", b"x", context=None)
 
     serve(tmp_path, work, one="one.>")
+
+
+def test_a_shadow_asks_what_the_group_has_processed_before_it_counts(tmp_path: Path) -> None:
+    from antecede.logs.nats import Consumer, Producer
+
+    async def work(url: str, _: Any) -> None:
+        config = {"servers": url, "durable": "g"}
+        async with (
+            Producer({"servers": url}) as producer,
+            Consumer(config, ["a", "b"], order="shadow") as one,
+        ):
+
+            async def until(condition: Callable[[], bool]) -> None:
+                for _ in range(1000):
+                    if condition():
+                        return
+                    await asyncio.sleep(0.01)
+                raise TimeoutError
+
+            async def counted(*, cause_first: bool) -> float:
+                asked = one.metrics.look_ups
+                with context():
+                    await producer.send("a.x", b"cause")
+                    cause = await anext(aiter(one))
+                    if cause_first:
+                        acknowledged = one.metrics.commits
+                        cause.complete()
+                        await until(lambda: one.metrics.commits > acknowledged)
+                    await producer.send("b.x", b"effect")
+                effect = await anext(aiter(one))
+                await until(lambda: one.metrics.look_ups > asked)
+                effect.complete()
+                if not cause_first:
+                    cause.complete()
+                await asyncio.sleep(0.1)
+                return one.metrics.early
+
+            assert await counted(cause_first=True) == 0
+            assert await counted(cause_first=False) == 1
+
+    serve(tmp_path, work, a="a.*", b="b.*")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from antecede.cli.options import AsJson, Out, Seed
+from antecede.cli.options import AsJson, Out
 from antecede.cli.shown import say
 from antecede.logs.reader import Order
 
@@ -26,7 +26,10 @@ def demo(
     what: Annotated[What, typer.Argument(help="What to show: kafka.")],
     *,
     orders: Annotated[int, typer.Option(min=1, max=10_000, help="How many orders.")] = 150,
-    seed: Seed = 1,
+    seed: Annotated[
+        int,
+        typer.Option(help="Random seed for keys and handling times; threads still race."),
+    ] = 1,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final, Self
 
 from aiokafka import (
@@ -328,11 +328,13 @@ class Consumer:
             await asyncio.sleep(PACE)
             if not self._reader.holds:
                 continue
-            wanted = self._reader.gate.ask()
-            if wanted:
-                with self._asking():
+            gate, asked = self._reader.gate, time.monotonic()
+            wanted = gate.ask()
+            with self._asking() if wanted else nullcontext():
+                if wanted:
                     places = [(one.topic, one.partition) for one in wanted]
-                    self._reader.gate.learn(await self._published(places, warns=True))
+                    gate.learn(await self._published(places, warns=True))
+                gate.count(asked)
             self._tasks.wake()
 
     async def _doubt(self) -> None:

@@ -165,6 +165,10 @@ class Producer:
         of the handler does, or :meth:`flush`.
         """
         context = current() if context is None else context
+        for what, data in (("value", value), ("key", key)):
+            if not isinstance(data, bytes | bytearray | memoryview | str | None):
+                msg = f"the {what} is of type {type(data).__name__}; give bytes or text"
+                raise UsageError(msg)
         known = self._topic(topic)
         if isinstance(key, str):
             key = key.encode()
@@ -508,6 +512,8 @@ class Consumer:
         wanted = gate.ask()
         if wanted or doubts:
             self._looker.ask(wanted, doubts, now)
+        else:
+            gate.count(now)
 
     def _learn(self, answer: _Answer) -> None:
         gate, metrics = self._reader.gate, self.metrics
@@ -516,6 +522,8 @@ class Consumer:
             metrics.failed_look_ups += 1
             self._remark(f"a look-up failed and is repeated: {answer.failure}")
         gate.learn(answer.published)
+        if not answer.failure:
+            gate.count(answer.asked)
         gate.ends(answer.ends, answer.asked)
         gate.gone(answer.gone, answer.asked)
         for place in answer.foreign:

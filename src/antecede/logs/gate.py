@@ -14,6 +14,7 @@ are the sender's, in :mod:`antecede.logs.positions`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from heapq import heappop, heappush
@@ -25,6 +26,8 @@ from antecede.logs.positions import Log, Positions
 DOUBT_AFTER: Final = 1.0
 #: A log that a broker does not know may be too new for it; after so many seconds it is not.
 GONE_AFTER: Final = 10.0
+#: How many records of a shadow may be uncounted until the group's progress is looked up.
+UNCOUNTED_MAX: Final = 1000
 
 
 @dataclass(slots=True)
@@ -33,9 +36,9 @@ class Metrics:
 
     #: Records that were handed out, some of them more than once.
     records: int = 0
-    #: Records that came before a cause of theirs was processed.
+    #: Records that came before the group was known to have processed a cause of theirs.
     early: int = 0
-    #: Seconds that records have waited, all together.
+    #: Seconds that records have waited, all together; 0 in a shadow, where none waits.
     waited: float = 0.0
     #: Records that were handed out after the limit, although a cause was missing.
     gave_up: int = 0
@@ -105,7 +108,8 @@ class Gate:
         need not wait for its own log. Otherwise (a consumer of JetStream that instances share) it
         waits there too.
     shadow
-        Count what came early, and wait for nothing.
+        Count what came early, and wait for nothing. What other instances may have processed is
+        counted by :meth:`count`, after a look-up.
     limit
         How many seconds a record waits at most; None: for ever.
     """
@@ -133,6 +137,7 @@ class Gate:
         self._serial = 0
         self._woken: dict[Hashable, None] = {}
         self._dirty: set[Log] = set()
+        self._uncounted: deque[tuple[float, Log, Mapping[Log, int]]] = deque()
 
     def log(self, topic: str, partition: int) -> Log:
         """Return a log by the name and number that clients use, with the tag that is known."""
@@ -270,12 +275,26 @@ class Gate:
         missing = self.missing(log, needs)
         if not missing:
             return None
+        if self.shadow and len(self._uncounted) < UNCOUNTED_MAX and all(map(self._asks, missing)):
+            self._uncounted.append((now, log, needs))
+            return missing
         self.metrics.early += 1
         if not self.shadow:
             key = log if key is None else key
             self.heads[key] = Head(log, offset, dict(needs), now, missing, {})
             self._wait(key, missing)
         return missing
+
+    @property
+    def has_uncounted(self) -> bool:
+        """Whether a shadow must look up the group's progress to tell what came early."""
+        return bool(self._uncounted)
+
+    def count(self, asked: float) -> None:
+        """Count a shadow's early records, after taking in what was looked up at ``asked``."""
+        while self._uncounted and self._uncounted[0][0] <= asked:
+            _, log, needs = self._uncounted.popleft()
+            self.metrics.early += bool(self.missing(log, needs))
 
     def ready(self, now: float) -> list[Ready]:
         """Return the records that waited and may start now, each once."""
@@ -305,14 +324,14 @@ class Gate:
         self.heads.pop(key, None)
 
     def ask(self) -> set[Log]:
-        """Return the logs whose published progress waiting records need, and others have."""
-        return {
-            log
-            for head in self.heads.values()
-            for log in head.missing
-            if not (self.ordered and log in self.mine)
-            and log.tag == self.tags.get(log.topic, b"")  # of another one, nothing is published
-        }
+        """Return the logs whose published progress is needed, and others have."""
+        found = {log for head in self.heads.values() for log in head.missing if self._asks(log)}
+        return found.union(*(self.missing(log, needs) for _, log, needs in self._uncounted))
+
+    def _asks(self, log: Log) -> bool:
+        """Tell whether a look-up can tell more of a log: others have it, and it is not gone."""
+        is_ours = self.ordered and log in self.mine
+        return not is_ours and log.tag == self.tags.get(log.topic, b"")
 
     def doubts(self, now: float) -> set[Log]:
         """Return the logs that have been waited for so long that their ends should be looked at."""

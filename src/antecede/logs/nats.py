@@ -388,6 +388,7 @@ class Consumer:
             refuse(record, self.metrics)
         if missing is None or self._gate.shadow:
             self._start(record)
+            self._work.set()  # a shadow looks up whether it came early
             return
         self._held[name, number] = record
         self._work.set()
@@ -414,15 +415,17 @@ class Consumer:
             self._work.clear()
             try:
                 await self._acknowledge()
-                if self._held:
+                asked = time.monotonic()
+                if self._held or self._gate.has_uncounted:
                     await self._look_up()
+                self._gate.count(asked)
             except _FAILURES as error:
                 self.metrics.failed_look_ups += 1
                 self._remark(f"a look-up failed and is repeated: {error!r}")
                 await asyncio.sleep(0.1)
             for key, unmet, gave_up in self._gate.ready(time.monotonic()):
                 self._start_held(key, unmet, gave_up=gave_up)  # type: ignore[arg-type] # as offered
-            if self._held or self._finished:
+            if self._held or self._finished or self._gate.has_uncounted:
                 self._work.set()
                 await asyncio.sleep(PACE)
 

@@ -151,9 +151,14 @@ class Positions(dict[Log, int]):
         if size and data[0] in _TEXT_BEGINS:
             data = _from_text(data)
             size = len(data)
-        if not size or data[0] & ~WITH_AGES != VERSION:
-            version = data[0] & ~WITH_AGES if size else None
-            raise HeaderError(_fault(data, f"its version is {version}, not {VERSION}"))
+        if not size:
+            raise HeaderError(_fault(data, "it is empty"))
+        version = data[0] & ~WITH_AGES
+        if version != VERSION:
+            reason = f"its version is {version}, not {VERSION}"
+            if version > WITH_AGES:
+                reason = f"its first byte is {data[0]:#x}, which no version begins with"
+            raise HeaderError(_fault(data, reason))
         if size > BYTES_MAX:
             raise HeaderError(_fault(data, f"it has more than {BYTES_MAX:,} bytes"))
         if data[0] & WITH_AGES:

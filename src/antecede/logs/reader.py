@@ -78,7 +78,7 @@ class Record:
         self.fault = ""
         #: The positions that it did not wait for: the limit was over, or their log was cut.
         self.unmet: dict[Log, int] = {}
-        #: Whether a cause was missing when it came.
+        #: Whether this instance knew of a missing cause when it came; a shadow looks up later.
         self.early = False
         #: How often its handler has failed.
         self.attempts = 0
@@ -271,8 +271,8 @@ class Reader(Generic[R]):
 
     @property
     def holds(self) -> bool:
-        """Whether a record waits for a cause."""
-        return bool(self._held)
+        """Whether a record waits for a cause, or a shadow for what tells whether it came early."""
+        return bool(self._held) or self.gate.has_uncounted
 
     @property
     def is_idle(self) -> bool:
