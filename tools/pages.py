@@ -15,7 +15,7 @@ from pathlib import Path
 import antecede
 from antecede.report.overtaken import overtaken
 from antecede.report.playground import playground_page
-from antecede.report.protocol_page import protocol_page
+from antecede.report.protocol_page import cell, protocol_page
 from tools.benchmarks_page import benchmarks_page
 from tools.pictures import pictures
 from tools.reference_pages import architecture_page, reference_pages
@@ -93,7 +93,7 @@ def index() -> str:
     ]
     lines += [
         f"| [{info.name}]({info.name}.md) | {info.idea} | {info.paper} | {', '.join(info.casts)} "
-        f"| {info.cost} |"
+        f"| {cell(info.cost)} |"
         for info in antecede.PROTOCOLS.values()
     ]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,12 @@ import json
 import subprocess
 import sys
 
+import pytest
+from rich.console import Console
+from rich.markdown import Markdown
+
 import antecede
+from antecede.report.protocol_page import protocol_page
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -36,6 +41,19 @@ def test_a_page_says_what_the_registry_says() -> None:
     assert done.returncode == 0
     for words in ("Propagation", "hardware_multicast", "Differences from the paper", "LOG_j"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("name", antecede.PROTOCOLS)
+def test_cells_of_a_page_are_whole(name: str) -> None:
+    info, console = antecede.PROTOCOLS[name], Console(width=250)
+    with console.capture() as printed:
+        console.print(Markdown(protocol_page(info)))
+    assert info.cost in printed.get()
+    rows = [line for line in protocol_page(info).splitlines() if line.startswith("|")]
+    assert {row.count("|") for row in rows} <= {3, 4}
+    assert all(row.count("`") % 2 == 0 for row in rows)
+    names = protocol_page(info).partition("## Names")[2].partition("## ")[0].splitlines()
+    assert {row.count("|") for row in names if row.startswith("|")} <= {3}
 
 
 def test_json_is_the_whole_registry() -> None:

@@ -11,8 +11,16 @@ if TYPE_CHECKING:
     import pytest
 
 
+def show(path: str, *claims: dict[str, str]) -> None:
+    result = {"comparison": [], "findings": {}, "experiments": ["variants"], "claims": claims}
+    _show({"result": {**result, "runs": 1, "deliveries": 2}, "seconds": 1.0}, Path(path))
+
+
 def test_the_path_of_the_page_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    result = {"comparison": [], "experiments": ["overhead"], "findings": {}, "runs": 1}
-    result["deliveries"] = 2
-    _show({"result": result, "seconds": 1.0}, Path("st[bold]udy:smile:"))
+    show("st[bold]udy:smile:")
     assert "st[bold]udy:smile:/index.html" in capsys.readouterr().out
+
+
+def test_the_claims_that_a_run_settles_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    show("study", {"id": "2.6", "claim": "Less is sent.", "verdict": "holds", "short": "x0.74"})
+    assert "Claim 2.6 holds: Less is sent. (x0.74)\n" in capsys.readouterr().out

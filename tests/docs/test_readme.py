@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import antecede
 from antecede.cli.main import VERBS, app
 from antecede.inbox import Inbox
 from tools.pages import built_pages
@@ -25,6 +26,10 @@ def program(word: str) -> str:
 def measured(table: str, **wanted: str) -> list[dict[str, str]]:
     with (ROOT / "docs" / "measured" / f"{table}.csv").open(newline="") as file:
         return [row for row in csv.DictReader(file) if wanted.items() <= row.items()]
+
+
+def test_the_number_of_algorithms_is_that_of_the_registry() -> None:
+    assert f"| papers to study | {len(antecede.PROTOCOLS)} algorithms " in README
 
 
 def test_what_it_costs_was_measured() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antecede.study.claims import claims
-from antecede.study.points import ANSWERED, OPEN, PARTLY, Measured
+from antecede.study.points import ANSWERED, FAILS, HOLDS, LIMITS, OPEN, PARTLY, Measured
 
 Line = dict[float, float]
 ONE: Line = {0.1: 1.0, 0.5: 1.0}
@@ -36,9 +36,9 @@ def figures(sizes: Line, times: Line) -> dict[str, Line]:
 
 
 CASES: list[tuple[str, str, str, dict[str, Line]]] = [
-    ("1.open", "semantic_optimal", ANSWERED, figures(HALF, ONE)),
-    ("1.open", "semantic_optimal", PARTLY, figures(MIXED, ONE)),
-    ("1.open", "semantic_optimal", OPEN, figures(MORE, ONE)),
+    ("1.open", "semantic_optimal", HOLDS, figures(HALF, ONE)),
+    ("1.open", "semantic_optimal", LIMITS, figures(MIXED, ONE)),
+    ("1.open", "semantic_optimal", FAILS, figures(MORE, ONE)),
     ("2.open", "non_atomic", ANSWERED, figures(ONE, HALF)),
     ("2.open", "non_atomic", PARTLY, figures(MORE, HALF)),
     ("2.open", "non_atomic", OPEN, figures(HALF, MIXED)),

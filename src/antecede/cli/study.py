@@ -169,6 +169,8 @@ def _show(summary: dict[str, Any], path: Path) -> None:
         for name, findings in result["findings"].items():
             for finding in findings:
                 say(f"{name}: {finding}")
+        for claim in result["claims"]:
+            say(f"Claim {claim['id']} {claim['verdict']}: {claim['claim']} ({claim['short']})")
     counts = f"{result['runs']:,} runs, {result['deliveries']:,} deliveries"
     say(f"Experiments: {', '.join(result['experiments'])}.")
     say(f"{counts}, {summary['seconds']:,.1f} seconds.")

@@ -1,4 +1,4 @@
-"""Order only between different non-atomic events: an answer to a question of [KS98]_.
+"""Order only between different non-atomic events: an answer in part to [KS98]_.
 
 Some applications see a group of sends as one event: the parts of a document, the writes of a
 transaction. Parts of one such *non-atomic event* need no order among themselves; between different
@@ -111,7 +111,7 @@ class NonAtomic(Logged):
     INFO: ClassVar = ProtocolInfo(
         name="non_atomic",
         idea="no order among the parts of a non-atomic event",
-        paper="Kshemkalyani, Singhal 1998 (their question, answered here)",
+        paper="Kshemkalyani, Singhal 1998 (their question, answered in part)",
         guarantee="causal order between different non-atomic events",
         cost="one entry per message not yet certain, one id per remaining destination, one clock",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),

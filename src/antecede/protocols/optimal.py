@@ -1,4 +1,4 @@
-"""The least information that causal order needs: Kshemkalyani and Singhal [KS98]_.
+"""What the Propagation Constraints require, and no more: Kshemkalyani and Singhal [KS98]_.
 
 For each earlier message that someone might still have to wait for, a message names the destinations
 where it is neither known to be delivered nor certain to be delivered in order. Knowledge shows as
@@ -16,7 +16,7 @@ Names
 =================  ===============================================================================
 paper              here
 =================  ===============================================================================
-``(i, a)``         a *key*, ``a << shift | i``, so ``key & low`` is i
+``(i, a)``         a *key*, ``(a << shift) + i``, so ``key & low`` is i
 ``Dests``          a mask: bit d for member d; entries leave out their message's sender
 ``LOG_j``          ``_log``, key -> Dests, and ``_tops``; ``_heard`` is yet to be merged into both
 ``TS(i, LOG_j)``   ``_tops[i]``, the newest key of i; it stands for an entry that names nobody
@@ -111,9 +111,9 @@ class Optimal(Rules):
 
     INFO: ClassVar = ProtocolInfo(
         name="optimal",
-        idea="exactly the necessary and sufficient information",
+        idea="exactly what the Propagation Constraints require",
         paper="Kshemkalyani, Singhal 1998",
-        guarantee="causal order with the least explicit information",
+        guarantee="causal order; the log is exactly what the Propagation Constraints require",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         options={

@@ -116,7 +116,7 @@ class Permits(Rules):
     INFO: ClassVar = ProtocolInfo(
         name="permits",
         idea="deliver at once, send on by permit",
-        paper="Mattern, Fünfrocken 1995 (their question; found independently of Almeida 2026)",
+        paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         lost_by_skip="messages do not tell their causes: what a skip lets go may overtake copies "

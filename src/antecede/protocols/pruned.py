@@ -81,7 +81,7 @@ class Pruned(Logged):
         name="pruned",
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
-        guarantee="causal order with the least explicit information",
+        guarantee="causal order; the log is exactly what the Propagation Constraints require",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         bytes_per_entry=PAIR_BYTES,

@@ -1,9 +1,9 @@
-"""Semantic causal order with logs as small as those of [KS98]_: an answer to [GK00]_.
+"""Semantic causal order with logs like those of [KS98]_, as [GK00]_ says is possible.
 
-``semantic`` carries two matrices. [GK00] asks whether its idea can be put on an algorithm that
-carries less. Here each message carries, of the messages that it depends on, those that someone may
-still have to wait for, as under ``optimal``. Each send names the last local event that the message
-depends on (``send(..., after=)``).
+``semantic`` carries two matrices. [GK00] says, without showing how, that its idea can be put on
+algorithms that carry less. Here each message carries, of the messages that it depends on, those
+that someone may still have to wait for, as under ``optimal``. Each send names the last local event
+that the message depends on (``send(..., after=)``).
 
 Guarantee
 ---------
@@ -147,8 +147,8 @@ class SemanticOptimal(Rules):
 
     INFO: ClassVar = ProtocolInfo(
         name="semantic_optimal",
-        idea="declared dependencies, with logs as small as optimal's",
-        paper="Gambhire, Kshemkalyani 2000 (their question, answered here)",
+        idea="declared dependencies, with logs like optimal's",
+        paper="Gambhire, Kshemkalyani 2000 (their remark, worked out here)",
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="one entry per message not yet certain, one id per remaining destination",
         promises=frozenset({"safety", "liveness", "quiescence"}),

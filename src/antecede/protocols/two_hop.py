@@ -8,13 +8,16 @@ three cost ``n * n``).
 Differences from the paper
 --------------------------
 Multicast: a delivery also records the message for its other destinations, since its sender has sent
-it to them. The lemma is about unicast.
+it to them. The proof of the lemma is about unicast. [KS98] credits the lemma and theorem 8 to
+Adelstein and Singhal [AS95]_.
 
 References
 ----------
 .. [KS98] A. D. Kshemkalyani and M. Singhal. "Necessary and sufficient conditions on information for
    causal message ordering and their optimal implementation". Distributed Computing
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
+.. [AS95] F. Adelstein and M. Singhal. "Real-time causal message ordering in multimedia systems".
+   15th International Conference on Distributed Computing Systems, pp. 36-43, 1995.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Each key is kept by some of the processes. A write goes to those who keep its key. A read of a key
 that is kept here is answered at once; any other key is fetched from a process that keeps it. Who
-sees a write has seen every write before it: those that its writer had read, or written itself.
+sees a write has seen, of the keys that it keeps, every write before it: those that the writer had
+read, or written itself.
 
 The logs are those of [KS98], as in ``optimal``, with one difference: a write depends on what its
 process has *read*, not on all that was applied there. So what RCV(3) to RCV(5) do on delivery is
@@ -21,8 +22,8 @@ Propagation Constraints of [KS98] require if dependence grows by reads.
 
 Differences from the paper
 --------------------------
-The papers' programs were not available to us, so this is a reconstruction from [KS98] and from the
-abstracts. A fetch waits at the process that is asked until it has applied all that the reader
+The papers on Opt-Track were not available to us, so this is a reconstruction from [KS98] and from
+their abstracts. A fetch waits at the process that is asked until it has applied all that the reader
 depends on, and its answer waits at the reader until that has applied all that the answer depends
 on. Without either, order is lost. Operations of a process go one after the other: while a fetch is
 under way, it neither reads nor writes. Stamps, which decide between concurrent writes, are ours.

@@ -33,7 +33,7 @@ def protocol_page(info: ProtocolInfo) -> str:
     if info.reconstruction:
         facts.append(("Source", "reconstructed from the abstract of the paper"))
     lines = [f"# {info.name}", "", _prose(title), "", "| | |", "| --- | --- |"]
-    lines += [f"| {key} | {value} |" for key, value in facts]
+    lines += [f"| {key} | {cell(value)} |" for key, value in facts]
     if info.options:
         lines += ["", "## Options", "", "| option | default | meaning |", "| --- | --- | --- |"]
         lines += [
@@ -41,6 +41,11 @@ def protocol_page(info: ProtocolInfo) -> str:
             for key, option in info.options.items()
         ]
     return "\n".join(lines) + "\n\n" + _sections(body) + "\n" + _specification(info.name)
+
+
+def cell(text: str) -> str:
+    """Return plain text for a cell of a Markdown table: ``2*n`` keeps its asterisk."""
+    return text.replace("*", r"\*")
 
 
 def _specification(name: str) -> str:

@@ -157,4 +157,5 @@ def _result(folder: RunFolder, found: Tables) -> dict[str, Any]:
         "figures": sorted(p.name for p in (folder.stage / "figures").glob("*.svg")),
         "comparison": comparison(found.points.to_pylist()),
         "findings": found.findings(),
+        "claims": found.verdicts(folder.options["protocol"]),
     }

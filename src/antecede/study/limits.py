@@ -45,7 +45,7 @@ BOUNDED_SAVING = Limit(
     (1.1, 1.5),
     "x{:g}",
 )
-NO_MORE = Limit("no more means up to {} of the matrix's", 1.02, (1.0, 1.1), "x{:g}")
+MUCH_LESS = Limit("greatly reduced means up to {} of the matrix's", 0.9, (0.5, 1.0), "x{:g}")
 RARE = Limit("rare means up to {} of the copies", 0.05, (0.02, 0.1, 0.3), "{:.0%}")
 DISTANT = Limit("distant means at least {} mean network delays earlier", 5.0, (2.0, 10.0))
 SAME_ORDER = Limit(

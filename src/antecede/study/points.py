@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +89,22 @@ class Measured:
             lines = self._points.setdefault(row["experiment"], {})
             lines.setdefault(_line_of(row), {})[row["x"]] = point
         self._ratios: dict[str, dict[Line, dict[float, float]]] = {}
+        self._lower: dict[str, set[Line]] = {}
         for row in differences:
+            if row["high"] is not None and row["high"] < 0:
+                self._lower.setdefault(row["experiment"], set()).add(_line_of(row))
             if row["ratio"] is not None:
                 ratios = self._ratios.setdefault(row["experiment"], {})
                 ratios.setdefault(_line_of(row), {})[row["x"]] = row["ratio"]
 
     def of(self, experiment: str) -> Points:
         """Return one experiment's points; falsy if it was not run."""
-        return Points(self, self._points.get(experiment, {}), self._ratios.get(experiment, {}))
+        return Points(
+            self,
+            self._points.get(experiment, {}),
+            self._ratios.get(experiment, {}),
+            self._lower.get(experiment, set()),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,7 @@ class Points:
     study: Measured
     _points: Mapping[Line, Mapping[float, Point]]
     _ratios: Mapping[Line, Mapping[float, float]]
+    _lower: AbstractSet[Line]
 
     def __bool__(self) -> bool:
         return bool(self._points)
@@ -128,6 +138,10 @@ class Points:
     def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
         """Return a series as a multiple of the baseline on the same schedules, by x."""
         return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
+
+    def is_lower(self, metric: str, facet: str, series: str) -> bool:
+        """Tell whether a series is surely below the baseline somewhere: by the 95% interval."""
+        return (metric, facet, series) in self._lower
 
     def facets(self) -> list[str]:
         """Return the facets in the order in which they are shown."""

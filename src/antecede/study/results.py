@@ -14,7 +14,7 @@ import pyarrow as pa
 from antecede.endpoint.registry import PROTOCOLS
 from antecede.report.page import ClaimLine, Claims, Page, Section, Table
 from antecede.report.study_page import Picture, blocks_of, build
-from antecede.study.claims import claim_rows, papers
+from antecede.study.claims import RUN, claim_rows, papers
 from antecede.study.design import Chart, Experiment, label
 from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import (
@@ -57,6 +57,14 @@ class Tables:
             name: list(EXPERIMENTS[name].findings(points))
             for name, points in _run(self._measured()).items()
         }
+
+    def verdicts(self, only: Sequence[str] = ()) -> list[dict[str, str]]:
+        """Return the claims that this study settled, each with its verdict and the main figure."""
+        return [
+            {"id": row.id, "claim": row.claim, "verdict": row.verdict, "short": row.short}
+            for row in claim_rows(self._measured(), only)
+            if row.basis == RUN and row.verdict != NOT_RUN
+        ]
 
     def _measured(self) -> Measured:
         shown = self.runs.select(["experiment", "facet", "series"]).to_pylist()

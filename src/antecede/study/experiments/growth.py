@@ -196,7 +196,8 @@ def _average(points: Points) -> Outcome | None:
     second = SLOWER_THAN_SQUARE.words.format(SLOWER_THAN_SQUARE.written())
     result = (
         f"{'; '.join(parts)}. That they are much smaller: {told_held}. "
-        f"{MUCH_SMALLER.said(verdict)} It also takes {second.removeprefix('and ')}."
+        f"{MUCH_SMALLER.said(verdict)} We also ask for {second.removeprefix('and ')}, which the "
+        f"paper does not claim; the largest share of all is {max(s for s, _ in every):.4f} n²."
     )
     short = ", ".join(f"{what} n^{max(e for _, e in one):.2f}" for what, one in found.items())
     return Outcome(result, verdict(MUCH_SMALLER.value), f"at the steepest end: {short}")

@@ -82,8 +82,8 @@ def answer(points: Points) -> Iterator[str]:
         n, at = found
         yield (
             f"With {n:.0f} processes, a multicast carries {_kilobytes(at[RST])} of metadata as a "
-            f"matrix (RST), but {_kilobytes(at[KS])} under optimal (KS), which sends only what is "
-            f"provably needed: {at[RST].mean / at[KS].mean:.0f} times less."
+            f"matrix (RST), but {_kilobytes(at[KS])} under optimal (KS), which sends what the "
+            f"Propagation Constraints require: {at[RST].mean / at[KS].mean:.0f} times less."
         )
         yield (
             f"Pruned needs about as little ({_kilobytes(at[PRUNED])}); direct predecessors (PRS, "

@@ -1,4 +1,4 @@
-"""Semantic causal order without matrices: a question that [GK00] leaves open."""
+"""Semantic causal order without matrices, which [GK00] says is possible and does not show."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.study.limits import AS_LITTLE
-from antecede.study.open_questions import BYTES, KS, LATENCY, answered, arguments, told
-from antecede.study.points import Points, part, spread
+from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, told
+from antecede.study.points import Points, judged, part, spread
 
 OURS, MATRICES = "semantic_optimal", "semantic"
 SHARES = (0.1, 0.5, 1.0)
@@ -46,7 +46,7 @@ def findings(points: Points) -> Iterator[str]:
 
 @claim(
     "1.open",
-    "Question: can the same idea be put on top of algorithms that carry less than a matrix?",
+    "The same idea can be put on algorithms that carry less than a matrix (said, not shown).",
     "Protocol semantic_optimal: oracle, explorer, mutants, exactness without limits and the "
     "smallest counterexamples with them (tests/protocols/test_semantic_optimal.py); experiment "
     "semantic_optimal for its cost.",
@@ -64,7 +64,7 @@ def _without_matrices(points: Points) -> Outcome | None:
 
     def verdict(limit: float) -> str:
         little = [size <= limit for size in sizes]
-        return answered(always=all(little), sometimes=any(little))
+        return judged(always=all(little), sometimes=any(little))
 
     held = part([size <= AS_LITTLE.value for size in sizes])
     result = (
