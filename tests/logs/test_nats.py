@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,32 @@ def test_a_shadow_asks_what_the_group_has_processed_before_it_counts(tmp_path: P
             assert await counted(cause_first=False) == 1
 
     serve(tmp_path, work, a="a.*", b="b.*")
+
+
+def test_a_message_may_be_completed_twice_and_after_it_failed(tmp_path: Path) -> None:
+    from antecede.logs.nats import Consumer, Producer
+
+    async def work(url: str, _: Any) -> None:
+        async with (
+            Producer({"servers": url}) as producer,
+            Consumer({"servers": url, "durable": "g"}, ["a"]) as one,
+        ):
+            for number in range(3):
+                with context():
+                    await producer.send("a.x", str(number).encode())
+            values: list[bytes] = []
+            async for record in one:
+                values.append(record.value)
+                with suppress(ZeroDivisionError), record:
+                    _ = 1 / (record.value != b"1")
+                record.complete()
+                if record.value == b"2":
+                    break
+            for _ in range(1000):
+                if one.metrics.commits == 3:
+                    break
+                await asyncio.sleep(0.01)
+            assert (values, one.metrics.commits) == ([b"0", b"1", b"2"], 3)
+            assert one.metrics.failed_look_ups == 0
+
+    serve(tmp_path, work, a="a.*")

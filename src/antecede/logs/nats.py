@@ -438,8 +438,12 @@ class Consumer:
 
     async def _acknowledge(self) -> None:
         while self._finished:
-            record, is_done = self._finished[0]
-            if is_done:
+            record, _ = self._finished[0]
+            here = self._records[record.log.topic]
+            if here.get(record.offset) is not record:
+                self._finished.popleft()  # answered already
+                continue
+            if any(is_done for other, is_done in self._finished if other is record):
                 await record.raw.ack()
                 self.metrics.commits += 1
                 if self._events is not None:
@@ -447,7 +451,7 @@ class Consumer:
             else:
                 await record.raw.nak(delay=BACK_AFTER)
             self._finished.popleft()
-            self._records[record.log.topic].pop(record.offset, None)
+            here.pop(record.offset, None)
 
     async def _look_up(self) -> None:
         """Ask for the floor of each stream that somebody waits for, and look into its gaps."""
