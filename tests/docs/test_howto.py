@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,64 @@ def test_a_page_prints_what_it_shows(page: str, capsys: pytest.CaptureFixture[st
             pytest.importorskip(client)
     exec(compile(program(page), page, "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == printed(page) != ""
+
+
+def test_the_service_of_the_kafka_page_retries_writes_dead_letters_and_stops(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("confluent_kafka")
+    from antecede.logs import context
+    from antecede.logs.confluent import Consumer, Producer
+    from antecede.logs.mock import cluster
+
+    (code,) = [code for _, code in blocks("kafka.md") if "def serve(" in code]
+    names: dict[str, Any] = {"Consumer": Consumer, "Producer": Producer}
+    exec(compile(code, "kafka.md", "exec"), names)
+    handled: list[str] = []
+
+    def handle(record: Any) -> None:
+        handled.append(record.value.decode())
+        if record.value == b"poison":
+            raise ValueError("cannot read this order")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with cluster(["orders", "payments", "dead-letters"]) as servers:
+            producer = Producer({"bootstrap.servers": servers})
+            with context():
+                producer.send("orders", "poison", partition=0)
+                producer.send("orders", "good", partition=0)
+            names["serve"]({"bootstrap.servers": servers, "group.id": "shop"}, handle)
+            config = {"bootstrap.servers": servers, "group.id": "dead"}
+            with Consumer(config, ["dead-letters"]) as dead:
+                letter = next(iter(dead))
+                assert letter.value == b"poison"
+                assert {str(log): n for log, n in letter.needs.items()} == {"orders/0": 1}
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert handled == ["poison"] * 3 + ["good"]
+    assert "attempt 3: cannot read this order" in capsys.readouterr().out
+
+
+def test_positions_travel_over_http_as_the_kafka_page_shows() -> None:
+    pytest.importorskip("confluent_kafka")
+    from antecede.logs import context
+    from antecede.logs.confluent import Consumer, Producer
+    from antecede.logs.mock import cluster
+
+    (code,) = [code for _, code in blocks("kafka.md") if "def take_call(" in code]
+    names: dict[str, Any] = {"context": context}
+    exec(compile(code, "kafka.md", "exec"), names)
+    with cluster(["orders", "payments"]) as servers:
+        producer = Producer({"bootstrap.servers": servers})
+        calls: list[dict[str, str]] = []
+        names["take_order"](producer, calls.append)
+        names["take_call"](producer, *calls)
+        config = {"bootstrap.servers": servers, "group.id": "shop"}
+        with Consumer(config, ["payments"]) as shop:
+            needs = next(iter(shop)).needs
+    assert [(log.topic, position) for log, position in needs.items()] == [("orders", 1)]
 
 
 @pytest.fixture(scope="module")

@@ -314,6 +314,21 @@ def test_a_record_that_failed_is_handed_out_again_and_blocks_its_log() -> None:
     assert reader.gate.publish() == {A: 1}
 
 
+def test_a_record_that_is_completed_after_it_failed_is_not_handed_out_again() -> None:
+    reader: Reader[Record] = Reader(
+        ["a"], order="enforce", limit=None, on_limit="mark", events=None
+    )
+    reader.assign("a", 0, None)
+    reader.put(("a", 0), Record(A, 0, None, None, None, reader.finish))
+    record = reader.take(0)
+    assert record is not None
+    with pytest.raises(ZeroDivisionError), record:
+        _ = 1 / 0
+    record.complete()
+    assert reader.take(0) is None
+    assert reader.gate.publish() == {A: 1}
+
+
 @pytest.mark.parametrize(
     ("order", "limit", "on_limit", "topics", "words"),
     [

@@ -371,6 +371,8 @@ class Reader(Generic[R]):
                     self.events.processed(record.log, record.offset, record.needs)
                 if is_ours:
                     del self._busy[place]
+                    if record.attempts and record in self._ready:
+                        self._ready.remove(record)  # it failed, and was completed all the same
                     if self._queues[place]:
                         self._open[place] = None
             elif is_ours:
