@@ -16,12 +16,13 @@ Differences from the paper
 --------------------------
 In [KS98]_ every process keeps the entries, so a message carries one (broadcast) or up to ``n``
 (multicast) of them. Here they travel with the token, and a copy carries only the one for its
-destination; with ``entries='all'`` it carries them all, as in the paper. The latest message to a
-process does not count that process's own; otherwise it could send before it has delivered, and its
-message would stand for one that it has not. The first member is the token's home: others request
-the token from it, and return it when they have sent what they had. So an idle system sends
-nothing. If a process that has the token is declared gone, its home goes on with the token as it was
-lent; if the home is gone, the next member becomes the home, with a new token.
+destination; with ``entries='all'`` it carries them all, as in the paper, and so does the token:
+without that, order is lost. The latest message to a process does not count that process's own;
+otherwise it could send before it has delivered, and its message would stand for one that it has
+not. The first member is the token's home: others request the token from it, and return it when they
+have sent what they had. So an idle system sends nothing. If a process that has the token is
+declared gone, its home goes on with the token as it was lent; if the home is gone, the next member
+becomes the home, with a new token.
 
 References
 ----------
@@ -152,7 +153,7 @@ class Serial(Rules):
         options={
             "entries": Option(
                 "own",
-                "what a copy carries: the entry of its 'own' destination, or 'all', as printed",
+                "what a copy carries: the entry of its 'own' destination, or 'all' of the token's",
                 CARRIED,
             )
         },

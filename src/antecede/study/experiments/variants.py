@@ -75,13 +75,13 @@ def _gains(points: Points) -> Outcome | None:
                 told.append(f"{name}: not run")
                 continue
             right = [is_right(ratio) for ratio in ratios.values()]
-            sure = series == HARDWARE or all(
-                points.is_lower(metric, facet, series)
+            unsure = [
+                EXPERIMENT.facet_label(facet)
                 for facet, ratio in ratios.items()
-                if ratio < 1
-            )
-            found.append(all(right) and sure)
-            doubt = "" if sure else ", but the 95% interval includes no gain: too few seeds"
+                if series != HARDWARE and ratio < 1 and not points.is_lower(metric, facet, series)
+            ]
+            found.append(all(right) and not unsure)
+            doubt = f", but with too few seeds to be sure at {', '.join(unsure)}" if unsure else ""
             told.append(f"{name} {what}: {part(right)}{doubt} ({_figures(points, series)})")
         return found
 
