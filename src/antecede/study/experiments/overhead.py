@@ -94,8 +94,8 @@ def answer(points: Points) -> Iterator[str]:
         n, at = alone
         yield (
             f"If every message has one destination, acknowledged buffers need only "
-            f"{figure(at[BUFFERED].mean)} bytes (optimal {figure(at[KS].mean)}), and pay with "
-            "waiting at the sender."
+            f"{figure(at[BUFFERED].mean)} bytes (optimal {figure(at[KS].mean)}), but the "
+            "sender must wait."
         )
 
 
