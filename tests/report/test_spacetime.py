@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from antecede.events.sources import table_of
 from antecede.report.audit_page import Illustration, audit_page
 from antecede.report.labels import on_curve
 from antecede.report.spacetime import Arrow, Diagram, Node, draw, places
+from tests.support import histories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +25,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 LATE = [
-    Event("a", 1, "send", "m1", ("c",), 0.0),
-    Event("a", 2, "send", "m2", ("b",), 1.0),
-    Event("b", 1, "deliver", "m2", None, 2.0),
-    Event("b", 2, "send", "m3", ("c",), 3.0),
-    Event("c", 1, "deliver", "m3", None, 4.0),
+    *histories.LATE[:5],
     Event("c", 2, "local", None, None, 4.5),
-    Event("c", 3, "deliver", "m1", None, 5.0),
+    replace(histories.LATE[5], seq=3),
 ]
 
 

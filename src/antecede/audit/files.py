@@ -68,7 +68,7 @@ def _audit_slices(sources: Sequence[Source], asked: Asked | None) -> AuditedFile
 
     What is wrong in a file is for the reader of whole files to say.
     """
-    if native_form(sources) is None or not all(source.path.is_file() for source in sources):
+    if native_form(sources) != FORM or not all(source.path.is_file() for source in sources):
         return None
     log = Log(arrow_schemas.EVENTS.empty_table(), arrow_schemas.REJECTED.empty_table(), form=FORM)
     try:

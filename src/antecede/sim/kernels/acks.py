@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.endpoint.messages import CLOCK_BYTES
-from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, slot_of
+from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, find_from, slot_of
 from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
 from antecede.sim.kernels.loop import longer, refilled
 from antecede.sim.plan import Plan
@@ -68,15 +68,7 @@ def pair_of(pairs: Pairs, channel: Int) -> Int:
     """Return the pair of a channel that is in use."""
     if len(pairs.channel) == 0:
         return channel
-    low = int64(0)
-    high = int64(len(pairs.channel))
-    while low < high:
-        middle = (low + high) >> 1
-        if pairs.channel[at(middle)] < channel:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return find_from(pairs.channel, int64(0), int64(len(pairs.channel)), channel)
 
 
 @helper

@@ -34,6 +34,18 @@ REGISTERS = 32
 SLOT_BITS = 24
 
 
+@helper
+def find_from(values: Ints | Small, low: Int, high: Int, wanted: Int) -> Int:
+    """Return the first place from ``low`` to ``high`` whose value is not below the wanted one."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[at(middle)] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 class Heap(NamedTuple):
     """Events to come: a binary heap by (when, what)."""
 

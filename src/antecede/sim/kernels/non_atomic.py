@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, PAIR_BYTES
-from antecede.sim.kernels.common import FREE, NODES, WIDEST, Copy, Core, hold, post_all
+from antecede.sim.kernels.common import FREE, NODES, WIDEST, Copy, Core, find_from, hold, post_all
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.exact import (
     Sent,
@@ -100,15 +100,9 @@ def is_in(cons: Constraints, node: Int, sender: Int, clock: Int) -> Int:
 def has_entry(logs: Logs, size: Int, slab: Int, sender: Int, clock: Int) -> Int:
     """Tell whether a log has an entry that names a destination."""
     wanted = key_of(sender, clock, 0)
-    low = slab * size
-    high = low + int64(logs.count[at(slab)])
-    while low < high:
-        middle = (low + high) >> 1
-        if logs.keys[at(middle)] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return logs.keys[at(low)] >> WORD_BITS == wanted >> WORD_BITS
+    begin = slab * size
+    found = find_from(logs.keys, begin, begin + int64(logs.count[at(slab)]), wanted)
+    return logs.keys[at(found)] >> WORD_BITS == wanted >> WORD_BITS
 
 
 @helper

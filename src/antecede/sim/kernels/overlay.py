@@ -28,6 +28,7 @@ from antecede.sim.kernels.common import (
     Core,
     Heap,
     control_bytes,
+    find_from,
     make_ready,
     on_channel,
     on_link,
@@ -86,15 +87,8 @@ def source_of(own: Overlay, link: Int) -> Int:
 @helper
 def first_from(core: Core, own: Overlay, message: Int, place: Int) -> Int:
     """Return where a message's destinations from a place on begin, among all sorted ones."""
-    low = core.plan.offsets[at(message)]
-    high = core.plan.offsets[at(message + 1)]
-    while low < high:
-        middle = (low + high) >> 1
-        if own.places[at(middle)] < place:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    begin, end = core.plan.offsets[at(message)], core.plan.offsets[at(message + 1)]
+    return find_from(own.places, begin, end, place)
 
 
 @helper
