@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv installs three times as fast as pip, but does not read pip's configuration: hand it pip's index.
+INDEX = index=$$($(BIN)/python -m pip config get global.index-url 2>/dev/null || echo "$$PIP_INDEX_URL"); \
+  test -z "$$index" || export UV_DEFAULT_INDEX="$$index";
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -18,9 +22,12 @@ $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "antecede needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11"; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing dependencies into $(VENV) (once; a few minutes) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "installing dependencies into $(VENV) (once; a minute or two) ..."
+	@sed -n '/^uv==/,/[^\\]$$/p' $(LOCK) >$(VENV)/uv.txt
+	@$(PIP) --require-hashes -r $(VENV)/uv.txt
+	@$(INDEX) $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(LOCK) || \
+	  { echo "uv failed; installing with pip (a few minutes) ..."; $(PIP) --require-hashes -r $(LOCK); }
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-deps --no-build-isolation --editable .
 	@echo "compiling kernels (once; half a minute) ..."
 	@$(BIN)/python -c 'from antecede import sim; sim.warm()'
 	@touch $(STAMP)
