@@ -44,12 +44,10 @@ def by_metric(runs: DataFrame) -> DataFrame:
     would be of the lucky ones. So a point with such a run has only the metric ``saturated``: 1 for
     such a run and 0 for the others, so that the absence shows.
     """
-    names = (*METRICS, *DERIVED, "saturated")
-    values = [F.col(name).cast("double") for name in METRICS]
-    values += [F.expr(text).cast("double") for text in DERIVED.values()]
-    values.append(F.col("saturated").cast("double"))
-    own = F.map_from_arrays(F.array(*(F.lit(name) for name in names)), F.array(*values))
-    every = runs.withColumn("every", F.map_concat(own, "extras"))
+    # One expression: a call to the JVM for each of fifty columns would take seconds.
+    sources = {name: name for name in METRICS} | {**DERIVED, "saturated": "saturated"}
+    own = ", ".join(f"'{name}', double({text})" for name, text in sources.items())
+    every = runs.withColumn("every", F.expr(f"map_concat(map({own}), extras)"))
     keys = ("experiment", "facet", "x", "series", "seed", "schedule")
     point = Window.partitionBy("experiment", "facet", "x", "series")
     every = every.withColumn("spoilt", F.max("saturated").over(point))
@@ -60,20 +58,23 @@ def by_metric(runs: DataFrame) -> DataFrame:
     )
 
 
-def points(runs: DataFrame) -> DataFrame:
-    """Return each chart point: mean and 95% confidence interval over the seeds."""
+def points(every: DataFrame) -> DataFrame:
+    """Return each chart point: mean and 95% confidence interval over the seeds.
+
+    ``every`` comes from :func:`by_metric`.
+    """
     keys = ("experiment", "facet", "x", "series", "metric")
-    return _interval(by_metric(runs).groupBy(*keys), F.col("value"))
+    return _interval(every.groupBy(*keys), F.col("value"))
 
 
-def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
+def differences(every: DataFrame, baselines: DataFrame) -> DataFrame:
     """Return how each series differs from its experiment's baseline on the same schedules.
 
     ``baselines`` has the columns ``experiment`` and ``baseline`` (a series). ``ratio`` is the
     mean of the series divided by the mean of the baseline. A baseline that does not depend on x
     is run once per schedule and compared with every point on that schedule.
     """
-    every = by_metric(runs).join(baselines, on="experiment", how="inner")
+    every = every.join(baselines, on="experiment", how="inner")
     base = every.where(F.col("series") == F.col("baseline")).select(
         "experiment", "facet", "schedule", "metric", F.col("value").alias("base")
     )
@@ -86,10 +87,10 @@ def differences(runs: DataFrame, baselines: DataFrame) -> DataFrame:
 
 
 def _interval(grouped: GroupedData, value: Column, *more: Column) -> DataFrame:
-    known = [F.lit(quantile(freedom)) for freedom in range(1, 32)]
-    at = F.least(F.greatest(F.col("runs") - 1, F.lit(1)), F.lit(len(known))).cast("int")
-    student = F.element_at(F.array(*known), at)
-    half = F.when(F.col("runs") > 1, student * F.col("deviation") / F.sqrt("runs"))
+    known = [f"{quantile(freedom)!r}D" for freedom in range(1, 32)]
+    at = f"int(least(greatest(runs - 1, 1), {len(known)}))"
+    student = f"element_at(array({', '.join(known)}), {at})"
+    half = F.expr(f"if(runs > 1, {student} * deviation / sqrt(runs), null)")
     frame: DataFrame = grouped.agg(
         F.mean(value).alias("mean"),
         F.stddev_samp(value).alias("deviation"),

@@ -82,15 +82,15 @@ class Scale:
 QUICK = Scale(
     name="quick",
     seeds=(1, 2, 3, 4, 5),
-    received=400,
+    received=300,
     warm_up=100,
     sizes=(10, 20, 30, 40, 50),
     large=(10, 20, 50, 100, 200),
-    side=300,
+    side=200,
     side_warm_up=100,
     side_n=12,
     points=4,
-    gaps=10,
+    gaps=8,
     slow_n=50,
 )
 """Small enough to watch: it shows the shapes, with wide intervals."""

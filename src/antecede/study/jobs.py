@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from antecede.runs import PARTS, STAGE, RunFolder
 from antecede.spark.frames import frame_of
 from antecede.spark.session import parallelism
-from antecede.study.aggregates import differences, overview, points
+from antecede.study.aggregates import by_metric, differences, overview, points
 from antecede.study.api import RUNS, Execute, study
 from antecede.study.design import Experiment
 from antecede.study.experiments import EXPERIMENTS
@@ -179,12 +179,17 @@ def tables(
         [(name, experiment.baseline) for name, experiment in experiments.items()],
         "experiment string, baseline string",
     )
-    return Tables(
-        runs,
-        _sorted(points(frame), "experiment", "metric", "facet", "series", "x"),
-        _sorted(differences(frame, baselines), "experiment", "metric", "facet", "series", "x"),
-        _sorted(overview(frame), "experiment", "series"),
+    place = ("experiment", "metric", "facet", "series", "x")
+    every = by_metric(frame).persist()
+    asked: tuple[tuple[Callable[[], DataFrame], tuple[str, ...]], ...] = (
+        (lambda: points(every), place),
+        (lambda: differences(every, baselines), place),
+        (lambda: overview(frame), ("experiment", "series")),
     )
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(lambda one: _sorted(one[0](), *one[1]), asked))
+    every.unpersist()
+    return Tables(runs, *found)
 
 
 def _sorted(frame: DataFrame, *keys: str) -> pa.Table:
