@@ -45,6 +45,8 @@ def test_the_alarms_and_the_dashboard_name_figures_that_nodes_serve(tmp_path: Pa
     named = {name for query in queries for name in NAMED.findall(query)}
     assert named <= served(tmp_path)
     assert len(panels) >= 12
+    told = (FOLDER.parents[1] / "docs" / "production.md").read_text()
+    assert [rule["alert"] for rule in rules if f"`{rule['alert']}`" not in told] == []
     for rule in rules:
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"]
