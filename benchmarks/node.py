@@ -371,7 +371,7 @@ def durable(seconds: float, rounds: int) -> bool:
 
 
 def heartbeats(window: int, seconds: float, rounds: int) -> bool:
-    """Print the rate with many heartbeats beside that without; return whether they differ little."""
+    """Print the rate with many heartbeats beside that without; return whether it is as high."""
     often, never = list[float](), list[float]()
     for _ in range(rounds):
         some = asyncio.run(beating(window, seconds))
