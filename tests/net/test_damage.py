@@ -101,6 +101,14 @@ def test_a_damage_that_raised_something_else_once() -> None:
     assert damaged_stores("permits", 200, seed=2950) > 30
 
 
+def test_a_store_that_cannot_be_saved_again_is_refused() -> None:
+    """Packet 99 waits in an outbox from which fewer were sent, so the next one is out of order."""
+    checkpoint, entries = used("optimal")
+    machine, _ = Machine.restored(Setup("a", FOUR, "optimal", {}), checkpoint, [])
+    machine.sides[-1].channels["c"].outbox[99] = b"\0"
+    assert "it is damaged" in opened("optimal", machine.checkpoint(), entries)
+
+
 def test_files_that_are_damaged_raise_only_store_errors(tmp_path: Path) -> None:
     path, copy = tmp_path / "a.db", tmp_path / "copy.db"
     checkpoint, entries = used("optimal")

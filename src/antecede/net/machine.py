@@ -1029,6 +1029,7 @@ class Machine:
             for entry in entries:
                 for kind, fields in journal.records(entry):
                     machine._replay(kind, fields)
+            machine.checkpoint()  # what cannot be saved again is damaged
         except StoreError:
             raise
         except _DAMAGES as error:
