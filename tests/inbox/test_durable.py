@@ -52,7 +52,7 @@ def test_a_worker_may_be_killed_at_any_statement(
 
 
 def test_a_few_seconds_of_the_soak(tmp_path: Path) -> None:
-    found = soak(str(tmp_path / "inbox.db"), tmp_path, 3, 2, 7)
+    found = soak(str(tmp_path / "inbox.db"), tmp_path, 5, 2, 7)
     assert found["messages"] > 0
 
 
