@@ -277,17 +277,15 @@ def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
 
 #: Columns in Spark SQL that people have beside, or instead of, those of an event log.
 ORDINARY: dict[str, dict[str, str]] = {
-    "a timestamp beside unrelated times": {
-        "time": "timestamp_seconds(time)",
+    "unrelated times": {
         "created": "current_timestamp()",
         "local": "timestamp_ntz'2026-01-01 10:00:00'",
         "day": "current_date()",
         "age": "interval 3 days",
     },
-    "a time without a zone, and the whole range of seq": {
-        "time": "cast(timestamp_seconds(time) as timestamp_ntz)",
-        "seq": "if(seq = 1, -9223372036854775807L, seq)",
-    },
+    "a timestamp": {"time": "timestamp_seconds(time)"},
+    "a time without a zone": {"time": "cast(timestamp_seconds(time) as timestamp_ntz)"},
+    "the whole range of seq": {"seq": "if(seq = 1, -9223372036854775807L, seq)"},
     "decimals": {
         "seq": "cast(seq as decimal(38, 0)) + 9223372036854775000",
         "time": "date'2026-01-01'",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.spark
-#: What lets a line do the same with less work.
-LESS = {"reorder": ["--buckets", "2"], "study": ["--seeds", "1"]}
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("words", [w for w in LINES if w[0] in ON_SPARK], ids=lambda w: w[0])
 def test_a_line_of_the_readme_runs_on_spark(here: Path, words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        app([*words, *LESS[words[0]]])
+        app(words)
     assert ended.value.code == 0
     made = {"reorder": "sorted/ordered", "study": "antecede-out/study-*/index.html"}
     assert list(here.glob(made[words[0]]))

@@ -163,20 +163,7 @@ class Kafka:
         found |= {key.replace("_", "."): value for key, value in settings.items()}
         text = "".join(f"{key}={value}\n" for key, value in found.items())
         (folder / "server.properties").write_text(text)
-        self._format()
-
-    def _format(self) -> None:
-        """Make the data folder: a copy of the one that Java made for these jars once."""
-        made, data = self.jars / "formatted", self.folder / "data"
-        if made.is_dir():
-            shutil.copytree(made, data)
-            return
         self._java("kafka.tools.StorageTool", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c")
-        part = made.with_name(f"formatted.{os.getpid()}")
-        with contextlib.suppress(OSError):  # another process was faster, or may not write there
-            shutil.copytree(data, part)
-            part.rename(made)
-        shutil.rmtree(part, ignore_errors=True)
 
     def _words(self, name: str, *words: str) -> list[str]:
         found = java()

@@ -104,7 +104,7 @@ with session(master) as spark:
     said["advise"] = advise(frame, protocols=["optimal"]).select("protocol", "status").collect()
     rows = spark.createDataFrame([("2", "1"), ("1", None)], "id string, causes string")
     said["reorder"] = [row.id for row in reorder(rows).orderBy("position").collect()]
-    copies, batches, history = stream(random.Random(3), messages=30, spread=15)
+    copies, batches, history = stream(random.Random(3), messages=60, spread=30)
     come = folder / "in"
     come.mkdir()
     for number, batch in enumerate(batches):

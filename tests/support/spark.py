@@ -125,10 +125,7 @@ def _foreign_python(folder: Path) -> Path:
     inner = next((folder / "lib").glob("python*")) / "site-packages"
     (inner / "libraries.pth").write_text(f"{site}\n", encoding="utf-8")
     python = folder / "bin" / "python"
-    code = (
-        "from importlib.util import find_spec; assert not find_spec('antecede'); "
-        "assert all(map(find_spec, ('pyspark', 'numba', 'pyarrow')))"
-    )
+    code = "import pyspark, numba, pyarrow, importlib.util as u; assert not u.find_spec('antecede')"
     subprocess.run([str(python), "-c", code], check=True, timeout=600, env=_clean(), cwd="/")
     return python
 
