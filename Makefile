@@ -67,6 +67,8 @@ explore: setup ## explore 3 processes x 4 messages for every protocol (slow)
 	@$(BIN)/python -m antecede.check.explore --processes 3 --messages 4 $(ARGS)
 	@$(BIN)/python -m tests.inbox.explore
 	@$(BIN)/python -m tests.logs.model --runs 20000
+	@$(BIN)/python -m tests.replicas.explorer 3 3 0
+	@$(BIN)/python -m tests.replicas.explorer 3 3 0 full
 
 fuzz: setup ## damaged bytes for the Codec and for nodes, damaged logs for readers, ten minutes each
 	@$(BIN)/python -m tests.wire.fuzz --seconds 600 $(ARGS)

@@ -481,6 +481,12 @@ def nodes(page: Page) -> Iterator[str]:
             f"{float(row['to_a_commit']):.0f} to a commit. SQLite alone commits "
             f"{float(row['sqlite']):,.0f} records a second in such batches."
         )
+    for row in page.rows("node_heartbeat"):
+        yield ""
+        yield wrapped(
+            f"With heartbeats {row['times']} times as often as usual there are "
+            f"{float(row['share']):.2f} of the echoes without any, in a window of {row['window']}."
+        )
     for row in page.rows("node_latency"):
         yield ""
         yield wrapped(

@@ -33,6 +33,13 @@ def built() -> dict[Path, str]:
     return built_pages()
 
 
+def test_the_tests_that_the_threat_model_names_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "threat-model.md").read_text()))
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 20
+    assert named <= set(re.findall(r"def (test_\w+)\(", tests))
+
+
 def test_every_page_is_in_the_contents() -> None:
     own = {str(page.relative_to(DOCS)) for page in PAGES}
     made = {str(page.relative_to(DOCS)) for page in built()}

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def test_the_alarms_and_the_dashboard_name_figures_that_nodes_serve(tmp_path: Pa
     named = {name for query in queries for name in NAMED.findall(query)}
     assert named <= served(tmp_path)
     assert len(panels) >= 12
+    told = (FOLDER.parents[1] / "docs" / "production.md").read_text()
+    assert [rule["alert"] for rule in rules if f"`{rule['alert']}`" not in told] == []
     for rule in rules:
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"]
@@ -85,7 +88,25 @@ def test_the_unit_runs_a_node_and_does_not_repeat_what_cannot_work() -> None:
     command = unit["Service"]["ExecStart"].split()
     assert command[1:] == ["node", "/etc/antecede/%i.toml", "--log", "json"]
     assert unit["Service"]["RestartPreventExitStatus"] == "2"
-    assert unit["Service"]["StateDirectory"] == "antecede"
+    assert unit["Service"]["StateDirectory"] == "antecede/%i"
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """Where systemd is installed; the command is replaced by one that exists here."""
+    tool, name = shutil.which("systemd-analyze"), "antecede-node@a.service"
+    text = (FOLDER / "antecede-node@.service").read_text()
+    assert text.count("/opt/antecede/bin/antecede") == 1
+    (tmp_path / name).write_text(text.replace("/opt/antecede/bin/antecede", sys.executable))
+    if tool is not None:
+        done = subprocess.run(
+            [tool, "verify", f"./{name}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_the_tools_of_prometheus_accept_the_rules() -> None:

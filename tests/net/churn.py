@@ -1,6 +1,7 @@
 """Seeded fault schedules for groups that change: joins, removals, crashes, partitions, loss.
 
-``python -m tests.net.churn --seconds 600`` tries new seeds; a failure prints its seed.
+``python -m tests.net.churn --seconds 600`` tries new seeds; a failure prints its seed. Every second
+schedule crashes a host at the next step of a join and a removal, under each protocol in turn.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.net.machine import VIEW_STEP
 from antecede.testing import Host, Network, VirtualLoop, run
-from tests.net.schedules import merged, try_seeds
+from tests.net.schedules import alternate, merged, try_seeds
+from tests.support.casts import dests_among
 
 FOUNDERS = ("a", "b", "c", "d")
 NEWCOMERS = ("e", "f")
@@ -33,9 +35,11 @@ PROTOCOLS = sorted(
     if {"safety", "liveness"} <= info.promises and name not in ("server", "two_hop")
 )
 """All that keep any traffic in order."""
-RELAYED = ("central", "flooding", "hierarchy", "tree", "zones")
+RELAYED = [name for name, info in antecede.PROTOCOLS.items() if info.relays]
 """Those whose messages pass through other members: what is under way through one that is removed
 is lost with it."""
+STEPS = 300
+"""A join and a removal take about so many steps."""
 FAULTY_SECONDS = 30.0
 HEALING_SECONDS = 7200.0
 
@@ -125,10 +129,7 @@ class Churn:
         while sum(sender == label for sender, _ in self.promised.values()) < self.messages:
             self.see(node)
             members = node.members
-            dests = chance.sample(members, chance.randint(1, len(members)))
-            casts = antecede.PROTOCOLS[self.protocol].casts
-            if "multicast" not in casts:
-                dests = dests[:1] if "unicast" in casts else list(members)
+            dests = dests_among(members, self.protocol, chance)
             try:
                 message = await node.send(dests, b"x" * chance.randrange(50))
             except NodeClosedError:
@@ -389,12 +390,12 @@ def try_seed(seed: int, folder: Path, protocol: str = "") -> int:
     return world.changes
 
 
-def crash_at(step: int, folder: Path) -> bool:
+def crash_at(step: int, folder: Path, protocol: str = "optimal", seed: int = 1) -> bool:
     """Crash a host at a step of a fixed run with a join and a removal; False if it has ended."""
     world = Churn(
-        Network(seed=1, delay=(0.001, 0.05)),
+        Network(seed=seed, delay=(0.001, 0.05)),
         folder / f"churn-step-{step}.jsonl",
-        "optimal",
+        protocol,
         Limits(journal_bytes=300, linger_seconds=0),
         messages=2,
     )
@@ -416,4 +417,4 @@ def crash_at(step: int, folder: Path) -> bool:
 
 if __name__ == "__main__":
     logging.getLogger("antecede.net").setLevel(logging.CRITICAL)  # that members leave is no news
-    sys.exit(try_seeds(try_seed, "changes"))
+    sys.exit(try_seeds(alternate(try_seed, crash_at, STEPS), "changes or crashes"))

@@ -1,6 +1,7 @@
 """A member that sends frames with structure, but false ones: nobody stops, and little is spent.
 
-``python -m tests.net.fuzz --seconds 600`` prints what it found, and the worst cost of a frame.
+``python -m tests.net.fuzz --seconds 600`` prints what it found, and the worst cost of a frame. It
+also opens stores that were damaged behind right checksums: they raise StoreError, or can be used.
 """
 
 from __future__ import annotations
@@ -22,16 +23,22 @@ from antecede.net.group.views import Ballot, Change
 from antecede.net.parcels import ALONE, NEXT, heading
 from antecede.net.settings import Setup
 from antecede.testing import Network, run
+from tests.net.test_damage import damaged_stores
 from tests.net.test_hostile_members import Deaf
 
 FOUR: Final = ("a", "b", "c", "d")
-PROTOCOLS: Final = ("optimal", "matrix", "pruned", "broadcast", "history", "buffered", "permits")
+PROTOCOLS: Final = (
+    *("optimal", "matrix", "pruned", "broadcast", "history", "buffered", "permits"),
+    "semantic",
+)
 MEMORY: Final = 20
 """How many bytes of memory a byte that was received may take, and below, how many seconds."""
 MEMORY_FREE: Final = 2 << 20
 SECONDS: Final = 1e-6
 SECONDS_FREE: Final = 0.25
 FRAMES: Final = 60
+STORES: Final = 200
+STORE_PROTOCOLS: Final = ("optimal", "matrix", "history", "permits")
 
 
 class Cost(NamedTuple):
@@ -198,10 +205,9 @@ def lies_of(protocol: str) -> list[bytes]:
     return [*made, bytes(many), frames.encode(head, 0, (), [], [b"H"] * 60_000)]
 
 
-async def session(seed: int, *, is_removing: bool) -> tuple[list[str], Cost]:
+async def session(seed: int, protocol: str, *, is_removing: bool) -> tuple[list[str], Cost]:
     """Let c lie to a for a while; return what went wrong, and the worst cost."""
     chance = random.Random(seed)
-    protocol = PROTOCOLS[seed % len(PROTOCOLS)]
     network, found, worst = Network(seed=seed), list[str](), Cost()
     tasks: list[asyncio.Task[None]] = []
     has_packets = chance.randrange(2) == 0
@@ -264,15 +270,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     end, seed, worst, faults = time.monotonic() + chosen.seconds, chosen.seed, Cost(), 0
+    stores = refused = 0
     while time.monotonic() < end:
-        found, cost = run(session(seed, is_removing=seed % 3 == 0))
+        protocol = PROTOCOLS[seed % len(PROTOCOLS)]
+        found, cost = run(session(seed, protocol, is_removing=seed % 3 == 0))
+        if seed % 10 == 0:
+            stores += STORES
+            refused += damaged_stores(STORE_PROTOCOLS[seed // 10 % 4], STORES, seed)
         for sentence in found:
             print(sentence, flush=True)
         faults, worst, seed = faults + len(found), worst.worse(cost), seed + 1
     print(
         f"{seed - chosen.seed} sessions of frames, {faults} findings; at worst a byte took "
         f"{worst.memory:.1f} bytes beyond {MEMORY_FREE} and {worst.seconds * 1e6:.2f} ms a kB "
-        f"beyond {SECONDS_FREE} s (traced)"
+        f"beyond {SECONDS_FREE} s (traced); {refused} of {stores} damaged stores refused, the "
+        "others opened"
     )
     return 1 if faults else 0
 

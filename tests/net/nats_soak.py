@@ -1,7 +1,8 @@
 """Three nodes in three processes over NATS; nodes and the server are killed at random under load.
 
 ``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` does, and that
-a reader's stream has every message that was sent to it, once.
+a reader's stream has every message that was sent to it, once. Protocols that wait for answers have
+no readers: a reader answers nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from antecede import PROTOCOLS
 from antecede.net import Node
 from antecede.net.transports.nats import PACKET_SECONDS
 from antecede.reorder.nats_client import Place, read, state_of
@@ -30,28 +32,35 @@ from tests.net.soak import (
     parser_of,
     tell,
 )
+from tests.support.casts import dests_among
 
 READER = "archive"
 PATIENCE = 300.0
 
 
-async def work(name: str, folder: Path, rate: float) -> None:
+def readers_of(protocol: str) -> tuple[str, ...]:
+    """Return the reader, if there can be one."""
+    return () if PROTOCOLS[protocol].queueing else (READER,)
+
+
+async def work(name: str, folder: Path, rate: float, protocol: str) -> None:
     """Send and consume until told to stop; every message goes to the reader too."""
-    url = (folder / "url").read_text()
+    url, readers = (folder / "url").read_text(), readers_of(protocol)
     chance = random.Random()
     with (folder / f"{name}.ledger").open("ab", buffering=0) as ledger:
         async with Node(
             name,
-            peers=(*NAMES, READER),
-            transport=f"{url}?reader={READER}",
+            peers=(*NAMES, *readers),
+            transport=f"{url}?reader={READER}" if readers else url,
+            protocol=protocol,
             store=folder / f"{name}.db",
             events=folder / "events.jsonl",
         ) as node:
 
             async def send() -> None:
                 while not (folder / "stop").exists():
-                    dests = chance.sample(NAMES, chance.randint(1, 3))
-                    message = await node.send([*dests, READER], chance.randbytes(256))
+                    dests = dests_among(NAMES, protocol, chance)
+                    message = await node.send([*dests, *readers], chance.randbytes(256))
                     ledger.write(f"sent {message} {','.join(dests)}\n".encode())
                     await asyncio.sleep(chance.expovariate(rate))
                 await node.flush()
@@ -68,8 +77,8 @@ async def work(name: str, folder: Path, rate: float) -> None:
 class Group:
     """Three processes and a server, all of which can be killed and started."""
 
-    def __init__(self, folder: Path, rate: float) -> None:
-        self.folder, self.rate = folder, rate
+    def __init__(self, folder: Path, rate: float, protocol: str) -> None:
+        self.folder, self.rate, self.protocol = folder, rate, protocol
         self.server = NatsServer(folder / "nats")
         (folder / "url").write_text(self.server.url("soak"))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -77,6 +86,7 @@ class Group:
     def start(self, name: str) -> None:
         words = [sys.executable, "-m", "tests.net.nats_soak", "--work", name]
         words += ["--folder", str(self.folder), "--rate", str(self.rate)]
+        words += ["--protocols", self.protocol]
         with (self.folder / f"{name}.stderr").open("ab") as errors:
             self.running[name] = subprocess.Popen(words, stdout=errors, stderr=errors)
 
@@ -119,9 +129,10 @@ def check_reader(folder: Path, url: str) -> int:
     return len(found)
 
 
-def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
+def soak(seconds: float, seed: int, rate: float, folder: Path, protocol: str = "optimal") -> str:
     """Kill nodes and the server for so many seconds; return a summary."""
-    chance, group, kills = random.Random(seed), Group(folder, rate), {"nodes": 0, "server": 0}
+    chance, group = random.Random(seed), Group(folder, rate, protocol)
+    kills = {"nodes": 0, "server": 0}
     group.server.start()
     for name in NAMES:
         group.start(name)
@@ -149,7 +160,7 @@ def soak(seconds: float, seed: int, rate: float, folder: Path) -> str:
             group.check_alive()
             assert time.monotonic() < end, f"{len(missing)} missing, such as {min(missing)}"
             time.sleep(0.2)
-        stored = check_reader(folder, group.server.url("soak"))
+        stored = check_reader(folder, group.server.url("soak")) if readers_of(protocol) else 0
         for process in group.running.values():
             process.terminate()
         statuses = [process.wait(timeout=PATIENCE) for process in group.running.values()]
@@ -173,7 +184,7 @@ def main() -> int:
     """Run the soak, or one of its workers."""
     asked = parser_of(__doc__, NAMES).parse_args()
     if asked.work:
-        asyncio.run(work(asked.work, asked.folder, asked.rate))
+        asyncio.run(work(asked.work, asked.folder, asked.rate, *asked.protocols))
         return 0
     return tell(soak, asked)
 

@@ -1,6 +1,7 @@
 """Seeded fault schedules for nodes: crashes, torn writes, partitions, bad networks.
 
-``python -m tests.net.schedules --seconds 600`` tries new seeds; a failure prints its seed.
+``python -m tests.net.schedules --seconds 600`` tries new seeds; a failure prints its seed. Every
+second schedule crashes a host at the next step of a fixed run, under each protocol in turn.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import antecede
 from antecede import MessageId, events
 from antecede.check import Event, History, causal_violations, undelivered
 from antecede.errors import NodeClosedError
 from antecede.events import Rejected
 from antecede.net import Limits, Node
 from antecede.testing import Host, Network, VirtualLoop, run
+from tests.support.casts import ASKED, dests_among
 
 NAMES = ("a", "b", "c")
+STEPS = 200
+"""The fixed run has about so many steps."""
 FAULTY_SECONDS = 20.0
 HEALING_SECONDS = 3600.0
 
@@ -89,7 +92,7 @@ class World:
         """Send the messages whose sends have not returned: some in a row, then a pause."""
         chance = self.network.random
         while (left := self.messages - len(self.returned[name])) > 0:
-            dests = tuple(chance.sample(NAMES, chance.randint(1, 3)))
+            dests = dests_among(NAMES, self.protocol, chance)
             count = chance.randint(1, left) if chance.random() < 0.5 else 1
             async with asyncio.TaskGroup() as group:
                 for _ in range(count):
@@ -233,8 +236,7 @@ def world_of(seed: int, folder: Path, messages: int = 8) -> World:
         inbox_count=chance.choice((2, 10, 1000)),
         journal_bytes=chance.choice((1, 1000, 1 << 20)),
     )
-    wanted = ("optimal", "optimal", "matrix", "direct", "pruned", "history")
-    protocol = chance.choice([name for name in wanted if name in antecede.PROTOCOLS])
+    protocol = chance.choice((*ASKED, "direct", "pruned", "history"))
     log = folder / f"events-{seed}.jsonl"
     return World(network, log, protocol, limits, messages)
 
@@ -247,12 +249,12 @@ def try_seed(seed: int, folder: Path) -> int:
     return sum(host.crashes for host in world.hosts.values()) - len(NAMES)
 
 
-def crash_at(step: int, folder: Path) -> bool:
+def crash_at(step: int, folder: Path, protocol: str = "optimal", seed: int = 1) -> bool:
     """Crash one host at a step of a fixed run; return whether the run has so many steps."""
     world = World(
-        Network(seed=1, delay=(0.001, 0.05)),
+        Network(seed=seed, delay=(0.001, 0.05)),
         folder / f"events-step-{step}.jsonl",
-        "optimal",
+        protocol,
         Limits(journal_bytes=300),
         messages=2,
     )
@@ -270,15 +272,33 @@ def crash_at(step: int, folder: Path) -> bool:
     return bool(struck) and struck[0] < FAULTY_SECONDS
 
 
+def alternate(
+    try_seed: Callable[[int, Path], int],
+    crash_at: Callable[[int, Path, str, int], bool],
+    steps: int,
+) -> Callable[[int, Path], int]:
+    """Return what runs random faults and, in between, crashes at each step under each protocol."""
+
+    def try_one(number: int, folder: Path) -> int:
+        if number % 2 == 0:
+            return try_seed(number // 2, folder)
+        step, place = divmod(number // 2, len(ASKED))
+        return crash_at(1 + step % steps, folder, ASKED[place], 1 + step // steps)
+
+    return try_one
+
+
 def try_seeds(try_one: Callable[[int, Path], int], what: str) -> int:
     """Try seeds until the time is over; ``try_one`` returns how many of ``what`` there were."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--schedules", type=int, help="try so many, however long it takes")
     asked = parser.parse_args()
     end, seed, count = time.monotonic() + asked.seconds, asked.seed, 0
+    last = sys.maxsize if asked.schedules is None else asked.seed + asked.schedules
     with tempfile.TemporaryDirectory() as folder:
-        while time.monotonic() < end:
+        while seed < last and (asked.schedules or time.monotonic() < end):
             try:
                 count += try_one(seed, Path(folder))
             except BaseException:
@@ -290,4 +310,4 @@ def try_seeds(try_one: Callable[[int, Path], int], what: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(try_seeds(try_seed, "crashes"))
+    sys.exit(try_seeds(alternate(try_seed, crash_at, STEPS), "crashes"))

@@ -3,7 +3,8 @@
 ``python -m tests.net.soak --seconds 600``. Every message whose send returned must be handled by
 every destination, nothing may come again once ``done`` has returned, and the event log must pass
 the audit. The folder with all files is kept if something fails. With ``--changes`` processes also
-join and leave: see ``tests.net.soak_changes``.
+join and leave: see ``tests.net.soak_changes``. Several protocols share the time;
+``--protocols optimal`` gives all of it to one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from antecede.errors import NodeClosedError, UsageError
 from antecede.net import Node
 from antecede.net.transports.certs import make_certificates
+from tests.support.casts import ASKED, dests_among
 
 NAMES = ("a", "b", "c")
 SPARE = "d"
@@ -32,7 +34,7 @@ PATIENCE = 900.0
 """Seconds in which everything must have arrived once the killing is over."""
 
 
-async def work(name: str, folder: Path, rate: float) -> None:
+async def work(name: str, folder: Path, rate: float, protocol: str) -> None:
     """Send and consume until told to stop; write down what was promised and what was handled."""
     addresses = dict(line.split() for line in (folder / "addresses").read_text().splitlines())
     is_new = (folder / f"{name}.joining").exists()
@@ -45,12 +47,13 @@ async def work(name: str, folder: Path, rate: float) -> None:
             store=folder / f"{name}.db",
             events=folder / "events.jsonl",
             joining=is_new,
+            protocol=protocol,
         ) as node:
             ledger.write(f"up {label_of(node)}\n".encode())
             ended = asyncio.Event()
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
             jobs = (
-                send(node, folder, ledger.write, rate),
+                send(node, folder, ledger.write, rate, protocol),
                 consume(node, ledger.write),
                 obey(node, folder, ledger.write),
             )
@@ -61,11 +64,13 @@ async def work(name: str, folder: Path, rate: float) -> None:
                 task.cancel()
 
 
-async def send(node: Node, folder: Path, write: Callable[[bytes], object], rate: float) -> None:
+async def send(
+    node: Node, folder: Path, write: Callable[[bytes], object], rate: float, protocol: str
+) -> None:
     """Send to members as this node knows them."""
     chance = random.Random()
     while not (folder / "stop").exists():
-        dests = chance.sample(node.members, chance.randint(1, len(node.members)))
+        dests = dests_among(node.members, protocol, chance)
         try:
             message = await node.send(dests, chance.randbytes(256))
         except NodeClosedError:
@@ -144,8 +149,8 @@ def check_once(folder: Path) -> None:
 class Group:
     """Three processes that can be killed and started."""
 
-    def __init__(self, folder: Path, rate: float) -> None:
-        self.folder, self.rate = folder, rate
+    def __init__(self, folder: Path, rate: float, protocol: str) -> None:
+        self.folder, self.rate, self.protocol = folder, rate, protocol
         names = (*NAMES, SPARE)
         make_certificates(folder / "certs", names)
         with contextlib.ExitStack() as stack:
@@ -163,6 +168,7 @@ class Group:
         self.starts[name] = ledger.stat().st_size if ledger.exists() else 0
         words = [sys.executable, "-m", "tests.net.soak", "--work", name]
         words += ["--folder", str(self.folder), "--rate", str(self.rate)]
+        words += ["--protocols", self.protocol]
         errors = (self.folder / f"{name}.stderr").open("ab")
         with errors:
             self.running[name] = subprocess.Popen(words, stdout=errors, stderr=errors)
@@ -217,10 +223,11 @@ def soak(
     seed: int,
     rate: float,
     folder: Path,
+    protocol: str = "optimal",
     pause: tuple[float, float] = (0.5, 3.0),
 ) -> str:
     """Kill nodes for so many seconds, with such pauses; return a summary."""
-    chance, group, kills = random.Random(seed), Group(folder, rate), 0
+    chance, group, kills = random.Random(seed), Group(folder, rate, protocol), 0
     for name in NAMES:
         group.start(name)
     try:
@@ -267,7 +274,7 @@ def main() -> int:
     parser.add_argument("--changes", action="store_true", help="processes also join and leave")
     asked = parser.parse_args()
     if asked.work:
-        asyncio.run(work(asked.work, asked.folder, asked.rate))
+        asyncio.run(work(asked.work, asked.folder, asked.rate, *asked.protocols))
         return 0
     if asked.changes:
         from tests.net.soak_changes import soak_changes as chosen
@@ -276,15 +283,19 @@ def main() -> int:
     return tell(chosen, asked)
 
 
-def tell(chosen: Callable[[float, int, float, Path], str], asked: argparse.Namespace) -> int:
-    """Run a soak and print its summary; its folder stays only if it fails."""
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="antecede-soak-"))
-    try:
-        print(chosen(asked.seconds, asked.seed, asked.rate, folder), flush=True)
-    except BaseException:
-        print(f"seed {asked.seed} failed; see {folder}", file=sys.stderr, flush=True)
-        raise
-    shutil.rmtree(folder)
+def tell(chosen: Callable[[float, int, float, Path, str], str], asked: argparse.Namespace) -> int:
+    """Run a soak for each protocol and print summaries; a folder stays only if it fails."""
+    for protocol in asked.protocols:
+        folder = Path(tempfile.mkdtemp(prefix=f"antecede-soak-{protocol}-", dir=asked.folder))
+        seconds = asked.seconds / len(asked.protocols)
+        try:
+            told = chosen(seconds, asked.seed, asked.rate, folder, protocol)
+        except BaseException:
+            words = f"{protocol}: seed {asked.seed} failed; see {folder}"
+            print(words, file=sys.stderr, flush=True)
+            raise
+        print(f"{protocol}: {told}", flush=True)
+        shutil.rmtree(folder)
     return 0
 
 
@@ -294,7 +305,8 @@ def parser_of(about: str | None, names: tuple[str, ...]) -> argparse.ArgumentPar
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=20.0, help="sends per second and process")
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="where to keep the files")
+    parser.add_argument("--protocols", nargs="+", default=ASKED, help="they share the time")
     parser.add_argument("--work", choices=names, help=argparse.SUPPRESS)
     return parser
 

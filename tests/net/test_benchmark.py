@@ -15,4 +15,5 @@ def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert "of streams" in told
     assert "SQLite alone commits" in told
+    assert "of the echoes without any" in told
     assert told.count("round trip at 1,000 messages/s") == 2

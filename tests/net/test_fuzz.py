@@ -13,16 +13,19 @@ from antecede.net.fields import put_bytes, put_number
 from antecede.net.group.paxos import ACCEPTED, PREPARE, PROMISE, REFUSED, Vote
 from antecede.net.group.views import Ballot, Change
 from antecede.testing import Disk, Network, run
-from tests.net.fuzz import session
+from tests.net.fuzz import PROTOCOLS, session
 from tests.net.test_hostile_members import Deaf
 from tests.net.test_liars import LIMITS, head_of, is_well
 from tests.net.test_node import node_on
 from tests.net.test_tcp import Group, expect
 
 
-@pytest.mark.parametrize("seed", [*range(14), 174, 707])
-def test_frames_of_a_liar_stop_nobody_and_cost_little(seed: int) -> None:
-    found, _ = run(session(seed, is_removing=seed % 3 == 0))
+@pytest.mark.parametrize(
+    ("seed", "protocol"),
+    [*enumerate((*PROTOCOLS, *PROTOCOLS)), (174, "permits"), (707, "optimal")],
+)
+def test_frames_of_a_liar_stop_nobody_and_cost_little(seed: int, protocol: str) -> None:
+    found, _ = run(session(seed, protocol, is_removing=seed % 3 == 0))
     assert found == []
 
 

@@ -152,6 +152,68 @@ def test_a_process_that_comes_back_never_uses_an_id_again() -> None:
     run(main())
 
 
+def test_nothing_of_a_removed_process_stays_after_its_last_view() -> None:
+    """Not in the state, the figures or the control of messages."""
+
+    async def main() -> None:
+        network = Network(seed=1)
+        limits = Limits(linger_seconds=0)
+        given: Any = {"protocol": "matrix", "limits": limits, "peers": NAMES}
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, NAMES, protocol="matrix")
+            a, b = nodes["a"], nodes["b"]
+            assert a._driver is not None
+            machine, counts = a._driver.machine, a._driver.counts
+
+            async def control_of_one() -> int:
+                before = counts["control_bytes"]
+                await a.send(["b"], b"x")
+                await take(b, 1)
+                return counts["control_bytes"] - before
+
+            small = await control_of_one()
+            zebra = Node("zebra", transport=network.transport("zebra"), joining=True, **given)
+            async with AsyncExitStack() as life:
+                adding = asyncio.create_task(a.add("zebra"))
+                await life.enter_async_context(zebra)
+                await adding
+                await zebra.send(["a", "b", "c"], b"hello")
+                for node in nodes.values():
+                    await take(node, 1)
+                assert await control_of_one() > small
+                assert b"zebra" in machine.checkpoint()
+                assert "zebra" in a.metrics()
+                network.partition(NAMES, ["zebra"])
+                life.pop_all()
+            await a.remove("zebra")
+            await asyncio.sleep(100)
+            assert await control_of_one() == small
+            assert "zebra" not in a.metrics()
+            await a.remove("c")  # members that were away can hear of the last change alone
+            await asyncio.sleep(100)
+            assert b"zebra" not in machine.checkpoint()
+            stack.pop_all()
+
+    run(main())
+
+
+@pytest.mark.parametrize("protocol", ["central", "optimal"])
+def test_removing_a_relay_says_what_may_be_lost(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, NAMES, protocol=protocol)
+            network.partition(["a"], ["b", "c"])
+            await nodes["b"].remove("a")
+            stack.pop_all()
+
+    run(main())
+    told = [text for text in caplog.messages if "under way through a may be lost" in text]
+    assert len(told) == (2 if protocol == "central" else 0)
+
+
 async def enter_all(
     stack: AsyncExitStack, network: Network, names: Sequence[str], **given: Any
 ) -> dict[str, Node]:

@@ -98,7 +98,7 @@ def test_a_journal_that_lost_its_end_is_found_out_by_what_peers_have() -> None:
     run(main())
 
 
-def test_two_nodes_on_copies_of_one_store_are_found_out() -> None:
+def test_two_nodes_on_copies_of_one_store_are_found_out(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         network, other = Network(seed=1), Network(seed=2)
         host = Host(network, "a")
@@ -122,6 +122,8 @@ def test_two_nodes_on_copies_of_one_store_are_found_out() -> None:
             assert other.frames == 0
 
     run(main())
+    words = "turned away what a sent: 'a' runs twice, with copies of one store; remove the process"
+    assert {text[0] for text in caplog.messages if words in text} == {"b", "c"}
 
 
 def test_one_member_alone_cannot_stop_a_node_by_saying_that_its_store_is_old() -> None:

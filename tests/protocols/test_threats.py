@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 import pytest
 
 import antecede
 from antecede import PROTOCOLS, HoldFullError, MessageId, Packet, PeerError
 from antecede.endpoint.messages import Message
+from antecede.protocols.phases import Stamps
 from tests.protocols.liars import ANSWERING, MEMBERS, TRANSITIVE, WITH_CONTROL, Net, lie
 from tests.protocols.rig import forged
 
@@ -325,3 +327,73 @@ def test_a_gateway_can_forge_a_sender_and_cut_its_zones_apart() -> None:
     net.flying = [forged(p, payload=b"forged") for p in net.flying]
     net.run()
     assert net.delivered["c"] == [(MessageId("a", 1), b"forged")]
+
+
+@pytest.mark.parametrize("name", ["optimal", "pruned", "matrix", "broadcast", "context"])
+def test_a_member_can_hide_its_own_past(name: str) -> None:
+    """m has a's message, and sends as if it had not: c gets the answer before the question."""
+    net = Net(name)
+    net.send("a", "c", "m", payload=b"question")
+    net.run(to_c)
+    assert net.has("m", "a")
+    net.receive(lie(name, lambda _: None, "c")["c"])
+    net.run()
+    assert [message.sender for message, _ in net.delivered["c"]] == ["m", "a"]
+
+
+@pytest.mark.parametrize("name", ["optimal", "matrix"])
+def test_a_lie_sets_members_against_each_other(name: str) -> None:
+    """m tells b of messages of c that c never sent; c then turns away what b sends."""
+
+    def past(fiction: Net) -> None:
+        for _ in range(3):
+            fiction.send("c", "a")
+        fiction.run(lambda p: p.dest == "a")
+        fiction.send("c", "m")
+
+    net = Net(name)
+    net.receive(lie(name, past, "b", hold=lambda p: p.dest == "a")["b"])
+    assert net.has("b", "m")
+    net.send("b", "c")
+    (packet,) = net.flying
+    with pytest.raises(PeerError, match="more messages of this process than the 0 that it sent"):
+        net.receive(packet)
+
+
+def test_packets_can_be_read_by_whoever_carries_them() -> None:
+    net = Net("optimal")
+    net.send("m", "b", payload=b"in plain sight")
+    (packet,) = net.flying
+    assert b"in plain sight" in antecede.Codec(packet.view).encode(packet)
+
+
+def test_the_digest_of_the_members_can_be_forged() -> None:
+    """Two lists of members with one digest are found among a few thousand."""
+    known: dict[bytes, tuple[str, ...]] = {}
+    for number in range(20_000):
+        view = antecede.endpoint("optimal", process="a", members=("a", str(number))).view
+        if known.setdefault(view.digest, view.members) != view.members:
+            return
+    pytest.fail("no two lists of members share a digest")
+
+
+def test_the_clock_of_phases_is_used_up_by_many_messages_and_not_by_one() -> None:
+    net, jump = Net("phases"), 1 << 32
+    net.send("m", "b")
+    packet = next(p for p in net.flying if p.dest == "b")
+    _, past = cast("Stamps", packet.control)
+    with pytest.raises(PeerError, match="far ahead"):
+        net.receive(forged(packet, control=(jump + 1, past)))
+    net.receive(forged(packet, control=(jump, past)))
+    net.send("b", "m")
+    assert cast("Stamps", net.flying[-1].control)[0] == jump + 1
+
+
+def test_a_snapshot_is_believed() -> None:
+    """Whoever can write it decides what the endpoint knows: here, that it has a's first packet."""
+    a, b = (antecede.endpoint("matrix", process=name, members=("a", "b")) for name in "ab")
+    codec = antecede.Codec(b)
+    changed = codec.snapshot(b).replace(b'"prefix":[0,0]', b'"prefix":[1,0]')
+    (packet,) = a.send(["b"], b"one").packets
+    assert b.receive(packet).deliveries
+    assert not codec.restore(changed, resumed=True).receive(packet).deliveries

@@ -1,10 +1,11 @@
 """All computations of a few processes and writes, with every read and some fetches.
 
-There is a key for every set of processes that may keep it. A computation is a sequence of blocks:
+There is a key for every set of processes that may keep it; in a full store (``full``, which is
+Opt-Track-CRP) all keep two keys. A computation is a sequence of blocks:
 silent steps of one process (arrivals, reads) and then one step that others notice (a write, a
 fetch, an answer). What is left at the end is examined process by process. Each step of a process is
 carried out once for each of its states. ``python -m tests.replicas.explorer 3 3 0`` explores three
-processes and three writes, without fetches.
+processes and three writes, without fetches; ``3 3 0 full`` does so in a full store.
 """
 
 from __future__ import annotations
@@ -59,10 +60,12 @@ class Situation(NamedTuple):
 class Explorer:
     """One exploration; whatever is wrong raises :class:`NotCausalError`."""
 
-    def __init__(self, processes: int, writes: int, fetches: int) -> None:
+    def __init__(self, processes: int, writes: int, fetches: int, *, full: bool = False) -> None:
         self.members = tuple("abcd"[:processes])
         sets = [s for size in range(1, processes + 1) for s in combinations(self.members, size)]
         self.where = {"".join(names): names for names in sets}
+        if full:
+            self.where = dict.fromkeys(("x", "y"), self.members)
         self.first = Situation(tuple(range(processes)), frozenset(), writes, fetches)
         self.nodes: list[Node] = []
         self.node_numbers: dict[Node, int] = {}
@@ -73,7 +76,8 @@ class Explorer:
         self.reaches: dict[tuple[int, frozenset[bytes]], list[tuple[int, frozenset[bytes]]]] = {}
         self.situations = 0
         for name in self.members:
-            self._enter(Local(name, sent=(0,) * processes), Replica(name, self.members, self.where))
+            replica = Replica(name, self.members, {} if full else self.where)
+            self._enter(Local(name, sent=(0,) * processes), replica)
 
     @cached_property
     def codec(self) -> Codec:
@@ -244,16 +248,17 @@ class Explorer:
             raise NotCausalError(msg)
 
 
-def main(processes: int, writes: int, fetches: int) -> None:
+def main(processes: str, writes: str, fetches: str, full: str = "") -> None:
     """Explore, and print how much there was."""
-    started, explorer = time.process_time(), Explorer(processes, writes, fetches)
+    started = time.process_time()
+    explorer = Explorer(int(processes), int(writes), int(fetches), full=full == "full")
     explorer.run()
     print(
-        f"{processes} processes, {writes} writes, {fetches} fetches: {explorer.situations:,} "
-        f"situations, {len(explorer.locals):,} local states, {len(explorer.done):,} local steps, "
-        f"{time.process_time() - started:.0f} CPU s, no failure"
+        f"{processes} processes, {writes} writes, {fetches} fetches {full}: "
+        f"{explorer.situations:,} situations, {len(explorer.locals):,} local states, "
+        f"{len(explorer.done):,} local steps, {time.process_time() - started:.0f} CPU s, no failure"
     )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

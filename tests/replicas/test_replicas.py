@@ -85,9 +85,14 @@ def test_random_scripts_are_causal_and_keep_exactly_what_is_required(full: bool)
         random_run(seed, full=full)
 
 
-@pytest.mark.parametrize(("processes", "writes", "fetches"), [(2, 2, 1), (3, 2, 0), (3, 1, 1)])
-def test_every_computation_is_causal(processes: int, writes: int, fetches: int) -> None:
-    explorer = Explorer(processes, writes, fetches)
+@pytest.mark.parametrize(
+    ("processes", "writes", "fetches", "full"),
+    [(2, 2, 1, False), (3, 2, 0, False), (3, 1, 1, False), (3, 3, 0, True)],
+)
+def test_every_computation_is_causal(
+    processes: int, writes: int, fetches: int, *, full: bool
+) -> None:
+    explorer = Explorer(processes, writes, fetches, full=full)
     explorer.run()
     assert explorer.situations > 50
 

@@ -15,6 +15,7 @@ from antecede.check.world import shown
 from antecede.endpoint.registry import PROTOCOLS, rules_of
 from antecede.endpoint.rules import Rules
 from antecede.errors import AntecedeError
+from tests.scenarios.stores import StoreStory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,8 @@ def parsed(text: str) -> list[Block]:
 
 def rewritten(text: str) -> str:
     """Run a scenario file and return it with the traces that came out."""
-    story = Story()
+    told = any(line.startswith("store ") for line in text.splitlines())
+    story = StoreStory() if told else Story()
     blocks = []
     for block in parsed(text):
         trace = [line for command in block.commands for line in story.run(command)]

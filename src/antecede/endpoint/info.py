@@ -150,6 +150,8 @@ class ProtocolInfo:
     """Whether sends can wait in a queue at the sender for something other than their causes."""
     has_roles: bool = False
     """Whether position or an option gives a process a role, so that renaming matters."""
+    relays: bool = False
+    """Whether a message may pass through processes that are not its destinations."""
     orders_by_after: bool = False
     """Whether it orders by ``send(..., after=)``; the others order by everything so far."""
     groups_by_after: bool = False

@@ -495,8 +495,7 @@ class Driver:
                 if name == self.machine.setup.process and self.is_inbox_full:
                     return self.next_input()
                 continue
-            link = peer.newest
-            if link.is_full:
+            if (link := peer.full_link()) is not None:
                 link.waiters.append(waiter := self.loop.create_future())
                 return waiter
         return None
@@ -556,12 +555,7 @@ class Driver:
     def _take_frame(self, peer: Peer, data: bytes) -> None:
         frame = frames.decode(data)
         head, machine = frame.head, self.machine
-        if head.setup != machine.group.digest:
-            msg = (
-                f"{peer.name!r} runs another setup than {machine.setup.sentence}; give all nodes "
-                "the same members, protocol and options"
-            )
-            raise PeerError(msg)
+        self._check_setup(peer, head)
         member = machine.group.members.get(peer.name)
         if member is None:  # both of us were removed
             return
@@ -579,13 +573,23 @@ class Driver:
         link = peer.links.get(head.view)
         if link is None or not self._agrees(link, frame):
             return
-        link.acknowledge(machine, frame.prefix, frame.above, self.loop.time())
+        if link.channel.outbox:
+            link.acknowledge(machine, frame.prefix, frame.above, self.loop.time())
         if link.channel.kept:
             link.channel.settle(head.stable)
         if frame.packets:
             self._take_packets(link, frame.packets)
         if self._input_waiters:
             wake_all(self._input_waiters)
+
+    def _check_setup(self, peer: Peer, head: frames.Head) -> None:
+        """Refuse a frame of a node that does not run the same as this one."""
+        if head.setup != self.machine.group.digest:
+            msg = (
+                f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
+                "nodes the same members, protocol and options"
+            )
+            raise PeerError(msg)
 
     def _is_known(self, peer: Peer, frame: frames.Frame) -> bool:
         """Take note of the store that a frame comes from; refuse one that was lost, or is old.
@@ -883,10 +887,11 @@ class Driver:
 
     def _seal(self, batch: Batch) -> None:
         """Complete a batch with what is true now."""
-        self.members.seal()
+        if self.machine.flush is not None or self.members.flush is not None:
+            self.members.seal()
         for side in self.machine.sides:
             batch.stables[side.number] = side.stable
-            if (note := side.unstable_note()) is not None:
+            if side.unstable and (note := side.unstable_note()) is not None:
                 batch.unstables[side.number] = note
                 for name in self.peers:
                     batch.notes.setdefault(name, []).append(note)
@@ -910,7 +915,8 @@ class Driver:
         write_events(self.events, batch.logged)
         self.outgoing.stables.update(batch.stables)
         self.outgoing.unstables.update(batch.unstables)
-        self.members.release()
+        if batch.is_due or batch.notes:
+            self.members.release()
         self._transmit(batch)
         if batch.deliveries:
             self._hand_over(batch)

@@ -417,10 +417,8 @@ class Side:
 
         What is up to :attr:`stable` is told with every frame.
         """
-        if not self.unstable or (
-            self.tickets - max(self.told, self.stable) < TOLD_TICKETS
-            and self.told_bytes < TOLD_BYTES
-        ):
+        fresh = self.tickets - max(self.told, self.stable)
+        if fresh < TOLD_TICKETS and self.told_bytes < TOLD_BYTES:
             return None
         self.told, self.told_bytes = self.tickets, 0
         out = bytearray((UNSTABLE,))
@@ -770,6 +768,7 @@ class Machine:
 
     def _deliver(self, side: Side, deliveries: Iterable[messages.Delivery]) -> None:
         into, is_early = self.into, side is not self.sides[0]
+        self.run = None  # what is sent next follows these
         for released in deliveries:
             content = released.content
             self.events = event = self.events + 1

@@ -96,7 +96,7 @@ class Members:
         self._removers: set[str] = set()
         """Who has said that this process was removed."""
         self._former: dict[str, asyncio.TimerHandle] = {}
-        self._flush: Flush | None = None
+        self.flush: Flush | None = None
         self._told: Report | None = None
         """The flush that was reported on last, and that report."""
         self._pause = limits.resend_seconds
@@ -157,13 +157,13 @@ class Members:
 
     def seal(self) -> None:
         """Say what others must hear now about a view that ends."""
-        flush, before, told = self.machine.flush, self._flush, self._told
+        flush, before, told = self.machine.flush, self.flush, self._told
         if before is not None and before.stage == OVER:
             for name in before.stayers:
                 if name in self.peers:
                     over = Report(before.view, before.upto, OVER)
                     self.host.tell(name, over.encoded())
-        self._flush = flush
+        self.flush = flush
         if flush is None:
             self._told = None
             return
@@ -282,6 +282,10 @@ class Members:
                 self._former[name] = self.loop.call_later(LEAVE_SECONDS, self._part, name)
         if (tell := getattr(transport, "tell_view", None)) is not None:
             tell(self.machine.group.number)
+        if change.leaves and self.machine.sides[0].endpoint.info.relays:
+            gone = ", ".join(change.leaves)
+            sentence = f"messages of others that were under way through {gone} may be lost"
+            self._warn("relay removed", sentence, removed=list(change.leaves))
         for name in change.leaves:
             self.answer_stranger(name)
         for name in self.peers:

@@ -56,6 +56,11 @@ class Peer:
         """The link in the newest view."""
         return next(reversed(self.links.values()))
 
+    def full_link(self) -> Link | None:
+        """Return the newest link if its outbox has reached a limit."""
+        link = self.newest
+        return link if link.is_full else None
+
 
 class Link:
     """The volatile side of a channel; the part that must survive is in the machine."""

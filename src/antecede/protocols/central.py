@@ -46,6 +46,7 @@ class Central(Chained):
         unmarked_by_skip="a message tells what went before it, but not what its sender knew of",
         bytes_per_entry=0,
         has_roles=True,
+        relays=True,
         variants=(Variant("last", lambda members: {"relay": members[-1]}),),
     )
 

@@ -114,6 +114,7 @@ class Flooding(Chained):
         research=True,
         bytes_per_entry=PAIR_BYTES,
         has_roles=True,
+        relays=True,
         opens_links=True,
         variants=(
             Variant("ring", lambda members: {"links": _ring(members)}),

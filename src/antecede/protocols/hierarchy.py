@@ -198,6 +198,7 @@ class Hierarchy(Chained):
         research=True,
         bytes_per_entry=None,
         has_roles=True,
+        relays=True,
         variants=(Variant("pairs", lambda members: {"clusters": _pairs(members)}),),
     )
     WIRE: ClassVar = HierarchyWire

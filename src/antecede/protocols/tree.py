@@ -81,6 +81,7 @@ class Tree(Chained):
         research=True,
         bytes_per_entry=0,
         has_roles=True,
+        relays=True,
         variants=(
             Variant("line", lambda members: {"links": tuple(pairwise(members))}),
             Variant(

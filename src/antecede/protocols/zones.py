@@ -114,6 +114,7 @@ class Zones(Counted):
         reconstruction=True,
         bytes_per_entry=CLOCK_BYTES,
         has_roles=True,
+        relays=True,
         variants=(Variant("chain", lambda members: {"zones": _chain(members)}),),
     )
     WIRE: ClassVar = ZonesWire
