@@ -96,6 +96,11 @@ def test_bytes_that_are_damaged_behind_a_right_checksum_raise_only_store_errors(
     assert damaged_stores(protocol, 500, seed=0) > 70
 
 
+def test_a_damage_that_raised_something_else_once() -> None:
+    """An event of an earlier view had a higher number than there were events."""
+    assert damaged_stores("permits", 200, seed=2950) > 30
+
+
 def test_files_that_are_damaged_raise_only_store_errors(tmp_path: Path) -> None:
     path, copy = tmp_path / "a.db", tmp_path / "copy.db"
     checkpoint, entries = used("optimal")

@@ -441,6 +441,11 @@ class Side:
         else:
             self.base = event - self.events
 
+    @property
+    def last(self) -> int:
+        """The number of the last event of this view, or a lower one."""
+        return max(self.base + self.events, *self.early[-1:], 0)
+
     def local(self, event: int) -> int:
         """Return how many events of this view there were up to an event of this process."""
         if self.early and event <= self.early[-1]:
@@ -1071,7 +1076,7 @@ class Machine:
             machine.met[name] = Met(reader.bytes(), reader.number(), reader.number())
         machine.known_by = set(reader.names())
         machine.sides = [Side.read(setup, reader) for _ in range(reader.count("views"))]
-        if any(side.base + side.events > machine.events for side in machine.sides):
+        if any(side.last > machine.events for side in machine.sides):
             reader.fail("count more events in a view than there were")
         machine._read_flush(reader)
         for _ in range(reader.count("deliveries")):
