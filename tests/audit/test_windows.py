@@ -25,6 +25,7 @@ from antecede.events.hashing import hash_lists, hash_names
 from antecede.events.tables import CAUSAL_CYCLE
 from tests.support.histories import CLOCKED, RELAYED, SHAPES, Shape, history
 from tests.support.oracles import KIND, Truth, oracle
+from tests.support.rounds import seeds
 
 if TYPE_CHECKING:
     from antecede.arrays import Ints
@@ -103,7 +104,7 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
 
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_one_window_equals_the_oracle(shape: Shape) -> None:
-    for seed in range(1000, 1036):
+    for seed in seeds(12, 1000):
         log = history(shape, seed)
         random.Random(seed).shuffle(log)
         truth, _ = run(log, None)
@@ -113,7 +114,7 @@ def test_one_window_equals_the_oracle(shape: Shape) -> None:
 @pytest.mark.parametrize("fixed", [True, False], ids=["consistent", "careless"])
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
-    for seed in range(500 * fixed, 500 * fixed + 54):  # every number of cuts six times
+    for seed in seeds(18, 500 * fixed):  # every number of cuts twice
         log = history(shape, seed)
         cuts = random_cuts(log, 1 + seed % 9, seed, fixed=fixed)
         truth, answer = run(log, cuts)
@@ -123,7 +124,7 @@ def test_many_windows_equal_the_oracle(shape: Shape, fixed: bool) -> None:
 
 @pytest.mark.parametrize("shape", BEYOND, ids=range(len(BEYOND)))
 def test_clocks_and_relays_equal_the_oracle(shape: Shape) -> None:
-    for seed in range(2000, 2012):
+    for seed in seeds(6, 2000):
         log = history(shape, seed)
         cuts = random_cuts(log, 1 + seed % 7, seed, fixed=seed % 4 > 0)
         truth = oracle(log)
@@ -133,7 +134,7 @@ def test_clocks_and_relays_equal_the_oracle(shape: Shape) -> None:
 
 @pytest.mark.parametrize("shape", [*SHAPES, *BEYOND], ids=range(len(SHAPES) + len(BEYOND)))
 def test_every_cut_gives_the_same_chains(shape: Shape) -> None:
-    for seed in range(1100, 1106):
+    for seed in seeds(3, 1100):
         log = history(shape, seed)
         _, whole = run(log, None)
         _, cut = run(log, random_cuts(log, 4, seed, fixed=True))
@@ -150,7 +151,7 @@ def test_windows_that_may_tell_little_are_asked_again(
         monkeypatch.setattr(window_module, "BITS_PER_PROCESS", 0)
     if limit != "bits":
         monkeypatch.setattr(window_module, "DETAILED_MAX", 0)
-    for seed in range(1200, 1205):
+    for seed in seeds(2, 1200):
         log = history(shape, seed)
         truth, _ = run(log, random_cuts(log, 1 + seed % 5, seed, fixed=True))
         assert truth == oracle(log), f"shape={shape} seed={seed}"

@@ -25,6 +25,7 @@ from tests.inbox.conftest import place_of
 from tests.inbox.soak import soak
 from tests.inbox.test_inbox import Clock, handle
 from tests.postgres_server import PostgresServer
+from tests.support.rounds import TIMES
 
 if TYPE_CHECKING:
     from tests.inbox.conftest import Make
@@ -36,9 +37,9 @@ def test_a_worker_may_be_killed_at_any_statement(
     durable: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = "sqlite" if durable == "sqlite" else request.getfixturevalue("postgres").url()
-    every = "1" if durable == "sqlite" else "5"  # `make soak` tries all of them
+    every = max(1, (3 if durable == "sqlite" else 10) // TIMES)  # `make soak` tries all of them
     done = subprocess.run(
-        [sys.executable, "-m", "tests.inbox.steps", place, str(tmp_path), every],
+        [sys.executable, "-m", "tests.inbox.steps", place, str(tmp_path), str(every)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         capture_output=True,

@@ -405,9 +405,27 @@ def test_a_body_that_would_not_come_back_is_refused(make_durable: Make, body: An
         make_durable().offer("1", body, topic="a")
 
 
+@pytest.mark.parametrize("body", [bytes(1001), "x" * 1001])
+def test_a_body_that_is_too_long_is_refused_in_one_line(make: Make, body: bytes | str) -> None:
+    inbox = make(body_bytes_max=1000)
+    with pytest.raises(UsageError, match=r"body of a/1 has 1,001 bytes, of at most 1,000") as said:
+        inbox.offer("1", body, topic="a")
+    assert "\n" not in str(said.value)
+    assert inbox.report().ready == 0
+    assert handle(inbox.offer("1", body[1:], topic="a")) == ["a/1"]
+
+
+def test_a_body_in_json_is_measured_as_it_is_kept(make_durable: Make) -> None:
+    inbox = make_durable(body_bytes_max=1000)
+    with pytest.raises(UsageError, match="has 1,001 bytes"):
+        inbox.offer("1", {"é": "é" * 496}, topic="a")
+    assert handle(inbox.offer("1", {"é": "é" * 495}, topic="a")) == ["a/1"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"body_bytes_max": 0}, "body_bytes_max is 0"),
         ({"mode": "off"}, "mode is 'off'"),
         ({"then": "drop"}, "then is 'drop'"),
         ({"then": "release"}, "needs patience"),

@@ -15,6 +15,7 @@ from antecede import Effects, Endpoint, HoldFullError, Packet
 from antecede.check import random_script, run_script
 from antecede.check.cases import cases, random_groups
 from antecede.check.scripts import process_names
+from tests.support.rounds import seeds
 
 LABELS = [
     (name, case.label)
@@ -59,8 +60,8 @@ def test_a_limit_loses_nothing(
         defaults = Endpoint.__init__.__kwdefaults__
         assert defaults is not None
         monkeypatch.setitem(defaults, "held_max", 0)
-    for seed in range(6):
-        members = process_names(3 + (seed if held_max == HUGE else seed % 3))
+    for seed in seeds(3):
+        members = process_names(3 + seed % (6 if held_max == HUGE else 3))
         case = next(case for case in cases(name, members) if case.label == label)
         script = random_script(
             seed,

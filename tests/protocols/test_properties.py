@@ -16,8 +16,9 @@ from antecede.check import PROPERTIES, BrokenPromiseError, random_script, run_sc
 from antecede.check.cases import Case, cases, random_groups
 from antecede.check.promises import Script
 from antecede.check.scripts import process_names
+from tests.support.rounds import seeds
 
-SCRIPTS_PER_CASE = 63
+SCRIPTS_PER_CASE = 28
 SIZES = tuple(range(2, 9))
 
 LABELS = [
@@ -48,7 +49,7 @@ def script_for(case: Case, members: tuple[str, ...], seed: int, *, is_fifo: bool
 
 @pytest.mark.parametrize(("name", "label", "cast"), LABELS)
 def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str) -> None:
-    for seed in range(SCRIPTS_PER_CASE):
+    for seed in seeds(SCRIPTS_PER_CASE):
         members = process_names(SIZES[seed % len(SIZES)])
         case = case_for(name, label, cast, members)
         options = {key: value for key, value in case.options.items() if key != "groups"}
@@ -66,7 +67,7 @@ def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str)
 @pytest.mark.parametrize("name", antecede.PROTOCOLS)
 def test_going_on_from_a_saved_state_changes_nothing(name: str) -> None:
     """Endpoints are replaced by what their ``state()`` restores, again and again."""
-    for seed in range(15):
+    for seed in seeds(7):
         members = process_names(2 + seed % 4)
         for case in cases(name, members):
             options = {key: value for key, value in case.options.items() if key != "groups"}
@@ -92,7 +93,7 @@ def test_going_on_from_a_saved_state_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", antecede.PROTOCOLS)
 def test_little_room_to_hold_loses_nothing(name: str) -> None:
     """Packets that are refused are offered again, and in the end all is delivered."""
-    for seed in range(25):
+    for seed in seeds(10):
         members = process_names(2 + seed % 5)
         case = cases(name, members)[-1]
         options = {key: value for key, value in case.options.items() if key != "groups"}

@@ -17,8 +17,8 @@ from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Effects, Packet
 from antecede.endpoint.registry import rules_of
 from antecede.protocols.specs import SPECIFIED, Copy, Specified, specification
+from tests.support.rounds import seeds
 
-SCRIPTS = 25
 STEPS = 120
 
 
@@ -163,7 +163,7 @@ def copy_of(packet: Packet) -> Copy:
 
 @pytest.mark.parametrize(("name", "label"), cases(), ids=lambda part: part or "default")
 def test_rules_do_what_the_specification_says(name: str, label: str) -> None:
-    for seed in range(SCRIPTS):
+    for seed in seeds(12):
         Script(name, label, seed).run()
 
 
@@ -208,7 +208,7 @@ MUTANTS = [
 @pytest.mark.parametrize(("name", "line", "instead"), MUTANTS)
 def test_a_specification_with_one_wrong_step_is_caught(name: str, line: str, instead: str) -> None:
     mutant = edited(name, (line, instead))
-    assert any(not is_equal(Script(name, "", seed, mutant)) for seed in range(SCRIPTS))
+    assert any(not is_equal(Script(name, "", seed, mutant)) for seed in range(25))
 
 
 def is_equal(script: Script) -> bool:

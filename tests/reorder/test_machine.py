@@ -14,6 +14,7 @@ from antecede.reorder.bucket import Bucket, Policy
 from antecede.reorder.machine import DROPPED, TOO_LATE, Came, Runs
 from antecede.reorder.packets import number_of
 from antecede.reorder.store import DictStore, read_head
+from tests.support.rounds import seeds
 from tests.support.streams import Oracle, Sent, audited, check_order, stream, table_of
 
 SECOND = 1_000_000
@@ -92,7 +93,7 @@ def contents(bucket: Bucket) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_each_batch_delivers_what_it_can_and_no_more(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +120,7 @@ def test_each_batch_delivers_what_it_can_and_no_more(
         assert not driver.bucket.machine.waiting
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_repeated_batch_in_another_order_gives_the_same_positions(seed: int) -> None:
     rng = random.Random(seed)
     _, batches, _ = stream(rng, messages=80)
@@ -129,7 +130,7 @@ def test_a_repeated_batch_in_another_order_gives_the_same_positions(seed: int) -
         assert first.give(*batch) == second.give(*shuffled)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("spread", [5, 60, 1000])
 def test_live_and_loaded_buckets_release_in_the_same_order(
     seed: int, spread: int, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +154,7 @@ def test_live_and_loaded_buckets_release_in_the_same_order(
         live.save(store)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_with_a_timeout_everything_comes_out_in_time_and_marked(seed: int) -> None:
     rng = random.Random(seed)
     _, batches, _ = stream(rng, messages=120, lost=0.1)

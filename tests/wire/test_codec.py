@@ -49,7 +49,7 @@ def test_every_cut_and_every_flipped_bit_is_refused_or_means_something_else(
     run = Run(protocol, names(4), 5, options).go(60)
     codec = codec_of(run)
     refusals: list[str] = []
-    for packet in run.packets[-6:]:
+    for packet in run.packets[-3:]:
         data = codec.encode(packet, payload=False)
         for length in range(len(data)):
             with pytest.raises(PeerError):
@@ -75,7 +75,7 @@ def test_groups_of_any_size_write_what_they_read(count: int) -> None:
     chance = random.Random(count)
     ends = [antecede.endpoint("optimal", process=name, members=members) for name in members]
     codec = Codec(ends[0])
-    for step in range(3 * count):
+    for step in range(3 * min(count, 256)):
         sender = step % count
         dests = chance.sample(members, chance.choice((1, 2, 3, count // 2)))
         for packet in ends[sender].send(dests).packets[:40]:

@@ -46,6 +46,7 @@ from antecede.inbox.stores.memory import MemoryStore
 
 #: How many sends a relay takes at a time.
 RELAY_BATCH = 100
+BODY_BYTES_MAX = 1 << 26
 Place = str | os.PathLike[str] | None
 CausesOf = Callable[[Any], Iterable[object] | None]
 
@@ -96,6 +97,7 @@ class Policy:
         tries: int | None = None,
         waiting_max: int | None = None,
         causes_max: int = CAUSES_MAX,
+        body_bytes_max: int = BODY_BYTES_MAX,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if mode not in ("enforce", "shadow"):
@@ -114,7 +116,8 @@ class Policy:
                 msg = f"{name} is {shown(seconds)}; give seconds, more than 0"
                 raise UsageError(msg)
         for name, count in (
-            ("tries", tries), ("waiting_max", waiting_max), ("causes_max", causes_max)
+            ("tries", tries), ("waiting_max", waiting_max), ("causes_max", causes_max),
+            ("body_bytes_max", body_bytes_max),
         ):  # fmt: skip
             if count is not None and not (type(count) is int and count > 0):
                 msg = f"{name} is {shown(count)}; give a number from 1"
@@ -125,6 +128,7 @@ class Policy:
         self.patience, self.remember, self.fetch_after = patience, remember, fetch_after
         self.causes, self.tries = causes, tries
         self.waiting_max, self.causes_max = waiting_max, causes_max
+        self.body_bytes_max = body_bytes_max
         self.clock = clock
         periods = [each for each in (patience, remember) if each is not None]
         #: How often time is looked at, if at all.
@@ -143,6 +147,12 @@ class Policy:
             causes = self.causes(body)
         keys = () if causes is None else check_causes(causes, topic, self.causes_max)
         form, data = pack(body) if self.is_packed else (-1, body)
+        if isinstance(data, bytes | str) and len(data) > self.body_bytes_max:
+            msg = (
+                f"the body of {key} has {len(data):,} bytes, of at most {self.body_bytes_max:,}; "
+                "keep it elsewhere and offer its address, or set body_bytes_max"
+            )
+            raise UsageError(msg)
         now = self.clock()
         if sent is None:
             sent = now
@@ -612,6 +622,9 @@ class Inbox(Opened):
         again. None: any number.
     causes_max
         A message that names more causes is refused.
+    body_bytes_max
+        A message with a longer body is refused; 64 MiB unless you say otherwise. In memory only
+        bytes and text have a length.
     clock
         Returns seconds since 1970. Order never depends on it.
     """

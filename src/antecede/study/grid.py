@@ -31,6 +31,8 @@ LONGEST_SECONDS = 45.0
 # Seconds per delivery on one core, a + b * n: used only to start long runs first.
 _KERNEL = (1e-6, 5e-8)
 _ENDPOINTS = (4e-4, 2e-5)
+_FLAT, _FLAT_N = {"flooding", "tree", "permits", "hierarchy"}, 100
+"""Beyond so many processes, the work per delivery of these protocols does not grow."""
 
 
 def canonical(value: object) -> str:
@@ -80,6 +82,8 @@ def cost(row: dict[str, Any]) -> float:
     arguments = json.loads(row["arguments"])
     n = max(1, int(row["n"]))
     deliveries = n * float(arguments.get("received", 1000) + arguments.get("warm_up", 0))
+    if row["protocol"] in _FLAT:
+        n = min(n, _FLAT_N)
     engine = choose_engine(row["protocol"], "auto", json.loads(row["options"]))
     a, b = _KERNEL if engine == "kernel" else _ENDPOINTS
     return deliveries * (a + b * n)
