@@ -89,7 +89,10 @@ def _calls(summary: dict[str, Any]) -> str:
 
 
 def _section(section: Section) -> Iterator[str]:
-    yield f"## {section.title}"
+    name, _, finding = section.title.partition(": ")  # A heading that links can name.
+    yield f"## {name}"
+    if finding:
+        yield from ("", _wrapped(f"**{finding}**"))
     if section.note:
         yield from ("", _wrapped(section.note.replace("; click on it for", "; below it are")))
     for block in section.blocks:
