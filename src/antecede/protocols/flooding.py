@@ -29,7 +29,7 @@ References
 ----------
 .. [NMM18] B. Nédelec, P. Molli and A. Mostéfaoui. "Breaking the scalability barrier of causal
    broadcast for large and dynamic systems". 37th Symposium on Reliable Distributed
-   Systems:51-60, 2018. https://doi.org/10.1109/SRDS.2018.00016
+   Systems:51-60, 2018. https://arxiv.org/abs/1805.05201
 """
 
 from __future__ import annotations

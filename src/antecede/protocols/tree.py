@@ -22,7 +22,8 @@ References
 ----------
 .. [BCD17] S. Blessing, S. Clebsch and S. Drossopoulou. "Tree topologies for causal message
    delivery". 7th Workshop on Programming Based on Actors, Agents, and Decentralized
-   Control:1-10, 2017. https://doi.org/10.1145/3141834.3141835
+   Control, 2017.
+   https://2017.splashcon.org/event/agere-2017-tree-topologies-for-causal-message-delivery
 """
 
 from __future__ import annotations
