@@ -19,8 +19,6 @@ References
    ACM Transactions on Computer Systems 9(3):272-314, 1991. https://doi.org/10.1145/128738.128742
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups

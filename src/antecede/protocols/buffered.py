@@ -25,8 +25,6 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import ClassVar
 

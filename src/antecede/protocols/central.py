@@ -16,8 +16,6 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_member

@@ -16,8 +16,6 @@ References
    1989. https://doi.org/10.1145/65000.65001
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, ClassVar
 

@@ -30,8 +30,6 @@ References
    https://doi.org/10.1007/BF00383387
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, cast
 
 from antecede.endpoint.fields import SAVED_MAX, Fields

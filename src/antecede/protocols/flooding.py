@@ -32,8 +32,6 @@ References
    Systems:51-60, 2018. https://arxiv.org/abs/1805.05201
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import ClassVar, cast
 

@@ -28,8 +28,6 @@ References
    https://doi.org/10.1016/0020-0190(91)90008-6
 """
 
-from __future__ import annotations
-
 from operator import gt
 from typing import ClassVar
 

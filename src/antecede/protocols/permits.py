@@ -53,8 +53,6 @@ References
    https://arxiv.org/abs/2603.14690
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from antecede.endpoint.fields import SAVED_MAX, Fields

@@ -25,8 +25,6 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from typing import ClassVar, Final, cast
 

@@ -17,8 +17,6 @@ References
    Technologies, LNCS 10421:315-326, 2017. https://doi.org/10.1007/978-3-319-62932-2_31
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from typing import ClassVar, cast
 

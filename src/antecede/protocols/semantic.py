@@ -50,8 +50,6 @@ References
    https://doi.org/10.1007/3-540-44467-X_6
 """
 
-from __future__ import annotations
-
 from operator import add, gt, sub
 from typing import ClassVar
 

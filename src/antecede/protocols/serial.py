@@ -31,8 +31,6 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from antecede.endpoint.counts import ascending, gaps

@@ -19,8 +19,6 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_member

@@ -19,8 +19,6 @@ References
    message delivery". Theory and Practice in Distributed Systems, LNCS 938:197-213, 1995.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from antecede.endpoint.fields import Fields

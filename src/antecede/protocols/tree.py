@@ -26,8 +26,6 @@ References
    https://2017.splashcon.org/event/agere-2017-tree-topologies-for-causal-message-delivery
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import ClassVar, cast
 

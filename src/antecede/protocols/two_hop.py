@@ -20,8 +20,6 @@ References
    15th International Conference on Distributed Computing Systems, pp. 36-43, 1995.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.fields import Fields

@@ -27,8 +27,6 @@ References
    https://doi.org/10.1007/3-540-51687-5_45
 """
 
-from __future__ import annotations
-
 from operator import ge, le, sub
 from typing import ClassVar
 

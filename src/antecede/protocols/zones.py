@@ -18,8 +18,6 @@ References
    communication". 15th International Conference on Distributed Computing Systems:83-91, 1995.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts

@@ -1,17 +1,15 @@
 """Algorithms as their papers print them: by names, step by step, without limits or bytes.
 
 A specification is a module with the name of its protocol and a class ``Process``: one process of
-the paper. It takes all the time it wants. It is there to be read, and to test the rules against:
-on the same input both send, deliver and keep the same. ``VARIANTS`` names the variants in the
-protocol's record (:class:`antecede.endpoint.info.ProtocolInfo`) that it covers besides the default.
+the paper. It is there to be read, and to test the rules against: on the same input both send,
+deliver and keep the same. ``VARIANTS`` names the variants in the protocol's record
+(:class:`antecede.endpoint.info.ProtocolInfo`) that it covers besides the default.
 """
-
-from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 SPECIFIED: tuple[str, ...] = tuple(sorted(module.name for module in iter_modules(__path__)))
 """The protocols that have a specification."""
@@ -30,9 +28,25 @@ class Copy(NamedTuple):
     dest: str
     number: int
     dests: frozenset[str]
-    control: object
+    control: Any
     sender: str = ""
     place: int = 0
+
+
+class Specified(Protocol):
+    """One process of a specification; it is made by ``Process(me, names, **options)``."""
+
+    outbox: list[Copy]
+    """Everything to transmit, in order; the caller empties it."""
+
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send a message to other processes; it depends on the local events up to ``after``."""
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take a copy that arrives for the first time; return the messages delivered, in order."""
+
+    def kept(self) -> object:
+        """Return what this process keeps, as ``Endpoint.kept()`` shows it."""
 
 
 class Patient:
@@ -63,52 +77,6 @@ class Patient:
     def deliver(self, copy: Copy) -> None:
         """Deliver a message."""
         raise NotImplementedError
-
-
-class Linked(Patient):
-    """A process that passes messages on, over links that keep order."""
-
-    def __init__(self, me: str) -> None:
-        super().__init__()
-        self.me = me
-        self.number = 0
-        self.posted: dict[str, int] = {}
-        self.taken: dict[str, int] = {}
-        """By neighbour, how much went there, and how much has come from there."""
-        self.delivered: list[Copy] = []
-
-    def post(
-        self, dest: str, sender: str, number: int, dests: frozenset[str], control: object
-    ) -> None:
-        """Put something on the link to a neighbour."""
-        self.posted[dest] = place = self.posted.get(dest, 0) + 1
-        self.outbox.append(Copy(self.me, dest, number, dests, control, sender, place))
-
-    def is_ready(self, copy: Copy) -> bool:
-        """Tell whether all before it on its link has been taken."""
-        return copy.place == self.taken.get(copy.source, 0) + 1
-
-    def receive(self, copy: Copy) -> list[Copy]:
-        """Take what is next on its link; return what is delivered of it."""
-        super().receive(copy)
-        delivered, self.delivered = self.delivered, []
-        return delivered
-
-
-class Specified(Protocol):
-    """One process of a specification; it is made by ``Process(me, names, **options)``."""
-
-    outbox: list[Copy]
-    """Everything to transmit, in order; the caller empties it."""
-
-    def send(self, dests: frozenset[str], after: int | None = None) -> None:
-        """Send a message to other processes; it depends on the local events up to ``after``."""
-
-    def receive(self, copy: Copy) -> list[Copy]:
-        """Take a copy that arrives for the first time; return the messages delivered, in order."""
-
-    def kept(self) -> object:
-        """Return what this process keeps, as ``Endpoint.kept()`` shows it."""
 
 
 def specification(protocol: str) -> ModuleType:

@@ -3,10 +3,6 @@
 The matrix M_i is a dict from (sender, destination) to a count, without zeros.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy
 
 Matrix = dict[tuple[str, str], int]
@@ -21,17 +17,14 @@ class Process:
         self, me: str, names: tuple[str, ...], *, k: int | None = None, column: str = "fullest"
     ) -> None:
         self.outbox: list[Copy] = []
-        self.i = me
-        self.names = names
-        self.k = k or 2 * len(names)
-        self.column = column
-        self.turn = 0
-        self.number = 0
+        self.waiting: list[Copy] = []
+        self.i, self.names = me, names
+        self.k, self.column = k or 2 * len(names), column
+        self.number = self.turn = 0
         # M_i <- 0
         self.m: Matrix = {}
         # DELIV_i[1..n] <- 0, extra messages among them
         self.deliv = dict.fromkeys(names, 0)
-        self.waiting: list[Copy] = []
 
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Process i sends m to j."""
@@ -84,8 +77,7 @@ class Process:
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether a message can be delivered, or an extra one has its turn."""
-        # for all k: M_m[k, i] <= DELIV_i[k]
+        """Tell whether for all k: M_m[k, i] <= DELIV_i[k]."""
         return all(n <= self.deliv[k] for (k, d), n in read(copy).items() if d == self.i)
 
     def merge(self, copy: Copy) -> None:
@@ -117,4 +109,4 @@ class Process:
 
 def read(copy: Copy) -> Matrix:
     """Return M_m."""
-    return {(k, d): n for k, d, n in cast("Entries", copy.control)}
+    return {(k, d): n for k, d, n in copy.control}

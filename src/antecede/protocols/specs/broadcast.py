@@ -1,12 +1,6 @@
 """[BSS91] section 5.1: causal broadcast in one group, as printed."""
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
-
-Pairs = tuple[tuple[str, int], ...]
 
 
 class Process(Patient):
@@ -30,7 +24,7 @@ class Process(Patient):
 
     def is_ready(self, copy: Copy) -> bool:
         """Step 2: for all k, whether VT(m) is as far as p_j has come."""
-        for k, time in cast("Pairs", copy.control):
+        for k, time in copy.control:
             if k == copy.source:
                 # VT(m)[k] = VT(p_j)[k] + 1 if k = i
                 if time != self.vt[k] + 1:
@@ -41,11 +35,10 @@ class Process(Patient):
         return True
 
     def deliver(self, copy: Copy) -> None:
-        """Step 3: VT(p_j) is updated."""
-        # for all k: VT(p_j)[k] <- max(VT(p_j)[k], VT(m)[k])
-        for k, time in cast("Pairs", copy.control):
+        """Step 3: for all k, VT(p_j)[k] <- max(VT(p_j)[k], VT(m)[k])."""
+        for k, time in copy.control:
             self.vt[k] = max(self.vt[k], time)
 
-    def kept(self) -> Pairs:
+    def kept(self) -> tuple[tuple[str, int], ...]:
         """Return VT(p_i), sorted."""
         return tuple(sorted(self.vt.items()))

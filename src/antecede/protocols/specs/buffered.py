@@ -4,8 +4,6 @@ The process is always ready to receive, so its input buffer delivers at once. Th
 buffer acknowledges a message and then enqueues it; here it is enqueued first (see the rules).
 """
 
-from __future__ import annotations
-
 from antecede.protocols.specs import Copy
 
 
@@ -35,10 +33,9 @@ class Process:
         # wait until buffer is not empty, and until the last message is acknowledged
         if self.ob and self.awaited is None:
             # dequeue the next message and transmit it to IB_j
-            copy = self.ob.pop(0)
-            self.outbox.append(copy)
+            self.outbox.append(self.ob.pop(0))
             # wait for an acknowledgement from IB_j
-            self.awaited = copy.dest
+            self.awaited = self.outbox[-1].dest
 
     def receive(self, copy: Copy) -> list[Copy]:
         """Take a message from OB_j, or an acknowledgement from IB_j."""

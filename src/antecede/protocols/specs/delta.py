@@ -1,13 +1,8 @@
 """[BMR96]: delta-causal broadcast, in our words: its program was not available to us."""
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 VARIANTS = ("short",)
-Times = tuple[tuple[str, int], ...]
 
 
 class Process(Patient):
@@ -33,12 +28,9 @@ class Process(Patient):
 
     def is_ready(self, copy: Copy) -> bool:
         """Tell whether all before it is delivered, or its lifetime is over."""
-        _, before = cast("tuple[int, Times]", copy.control)
-        return all(
-            time <= self.last[k] or self.now > time + self.delta
-            for k, time in before
-            if k != self.i
-        )
+        _, before = copy.control
+        others = [(k, time) for k, time in before if k != self.i]
+        return all(time <= self.last[k] or self.now > time + self.delta for k, time in others)
 
     def release(self) -> list[Copy]:
         """Deliver what is ready and not too late."""
@@ -47,7 +39,7 @@ class Process(Patient):
     def deliver(self, copy: Copy) -> None:
         """Deliver a message unless its lifetime is over."""
         if not self.is_over(copy):
-            self.last[copy.source] = self.time(copy)
+            self.last[copy.source] = copy.control[0]
 
     def tick(self, now: int) -> list[Copy]:
         """Deliver what need not wait any longer."""
@@ -56,12 +48,8 @@ class Process(Patient):
 
     def is_over(self, copy: Copy) -> bool:
         """Tell whether a message's lifetime is over."""
-        return self.now > self.time(copy) + self.delta
+        return bool(self.now > copy.control[0] + self.delta)
 
-    def time(self, copy: Copy) -> int:
-        """Return a message's time."""
-        return cast("tuple[int, Times]", copy.control)[0]
-
-    def kept(self) -> Times:
+    def kept(self) -> tuple[tuple[str, int], ...]:
         """Return LAST, sorted."""
         return tuple(sorted(self.last.items()))

@@ -4,14 +4,9 @@ A set has at most one message of each process, so it is a dict from a process to
 the newer message of each process; "-" leaves what is newer than what is taken away.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 Pairs = dict[str, int]
-Sets = tuple[tuple[tuple[str, int], ...], ...]
 VARIANTS = ("literal", "full", "kept")
 
 
@@ -24,8 +19,7 @@ class Process(Patient):
         super().__init__()
         self.i = me
         self.names = names
-        self.prune = prune
-        self.own_slot = own_slot
+        self.prune, self.own_slot = prune, own_slot
         # SENT_i <- 0: how many messages i has sent
         self.sent = 0
         # DELIVERED_i[j] <- {}: the messages that i knows to be delivered to j
@@ -40,8 +34,7 @@ class Process(Patient):
         # send (M, SENT_i, Dest, CB_i) to each of Dest
         for j in sorted(dests):
             self.outbox.append(Copy(self.i, j, self.sent, dests, self.kept()))
-        mine = {self.i: self.sent}
-        own = self.cb[self.i]
+        mine, own = {self.i: self.sent}, self.cb[self.i]
         # for all j in Dest: CB_i[j] <- (CB_i[j] - CB_i[i]) + {(i, SENT_i)}
         for j in dests:
             left = {} if self.prune == "full" else minus(self.cb[j], own)
@@ -50,8 +43,7 @@ class Process(Patient):
         self.cb[self.i] = plus(own, mine) if self.own_slot == "kept" else mine
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether M can be delivered."""
-        # for all (k, x) in CB_M[i]: i has delivered message x of k
+        """Tell whether for all (k, x) in CB_M[i]: i has delivered message x of k."""
         mine = self.delivered[self.i]
         return all(mine.get(k, 0) >= x for k, x in self.read(copy)[self.i].items())
 
@@ -81,15 +73,13 @@ class Process(Patient):
         # CB_i[i] <- (CB_i[i] - CB_M[j]) + {(j, SENT_j)}
         self.cb[self.i] = plus(minus(self.cb[self.i], before), newest)
 
-    def kept(self) -> Sets:
+    def kept(self) -> tuple[object, ...]:
         """Return CB_i, in the order of members."""
         return tuple(tuple(sorted(self.cb[j].items())) for j in self.names)
 
     def read(self, copy: Copy) -> dict[str, Pairs]:
         """Return CB_M."""
-        return {
-            j: dict(pairs) for j, pairs in zip(self.names, cast("Sets", copy.control), strict=True)
-        }
+        return {j: dict(pairs) for j, pairs in zip(self.names, copy.control, strict=True)}
 
 
 def plus(one: Pairs, two: Pairs) -> Pairs:

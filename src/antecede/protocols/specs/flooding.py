@@ -3,11 +3,8 @@
 Not as printed: nothing goes back to where it came from, and a ping opens both directions.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
-from antecede.protocols.specs import Copy, Linked
+from antecede.protocols.specs import Copy
+from antecede.protocols.specs.tree import Linked
 
 VARIANTS = ("ring", "line")
 Item = tuple[str, int, frozenset[str], object]
@@ -64,7 +61,7 @@ class Process(Linked):
                 self.post(copy.source, *item)
             self.q.add(copy.source)
             return
-        _, target, count = cast("tuple[str, str, int]", copy.control or ("", "", copy.number))
+        _, target, count = copy.control or ("", "", copy.number)
         if (copy.sender, count, bool(copy.number)) in self.received:
             return
         self.received.add((copy.sender, count, bool(copy.number)))
@@ -74,6 +71,3 @@ class Process(Linked):
         elif target == self.me:
             self.post(copy.sender, self.me, 0, frozenset(), ("pong",))
             self.link(copy.sender)
-
-    def kept(self) -> None:
-        """Return nothing: no control is kept."""

@@ -3,10 +3,6 @@
 The paper sends each message to one process. For several, its counting is done once for each.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 Matrix = dict[str, dict[str, int]]
@@ -29,16 +25,15 @@ class Process(Patient):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Emission of a message M from i to j."""
         self.number += 1
-        # send (M, SENT_i) to j
         for j in sorted(dests):
+            # send (M, SENT_i) to j
             self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
-        # SENT_i[i, j] <- SENT_i[i, j] + 1
         for j in dests:
+            # SENT_i[i, j] <- SENT_i[i, j] + 1
             self.sent[self.i][j] += 1
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether M can be delivered."""
-        # wait until for all k: DELIV_i[k] >= ST_M[k, i]
+        """Wait until for all k: DELIV_i[k] >= ST_M[k, i]."""
         st_m = self.read(copy)
         return all(self.deliv[k] >= st_m[k][self.i] for k in self.names)
 
@@ -61,5 +56,4 @@ class Process(Patient):
 
     def read(self, copy: Copy) -> Matrix:
         """Return ST_M."""
-        rows = cast("Rows", copy.control)
-        return {k: dict(zip(self.names, row, strict=True)) for k, row in rows}
+        return {k: dict(zip(self.names, row, strict=True)) for k, row in copy.control}

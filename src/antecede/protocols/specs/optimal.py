@@ -4,10 +4,6 @@ The paper's log is a set of entries (i, clock_i, Dests). Here it is a dict from 
 Dests. The initial entries (i, 0, {}) are there, as in the paper; :func:`spelt` leaves them out.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 Log = dict[tuple[str, int], frozenset[str]]
@@ -52,8 +48,7 @@ class Process(Patient):
         self.log = purge_null_entries(self.log)
 
     def is_ready(self, copy: Copy) -> bool:
-        """RCV(1), the Delivery Condition."""
-        # for all o_m,tm in O_M do if j in o_m,tm.Dests wait until tm <= SR_j[m]
+        """RCV(1): for all o_m,tm in O_M do if j in o_m,tm.Dests wait until tm <= SR_j[m]."""
         return all(t <= self.sr[m] for (m, t), dests in read(copy).items() if self.j in dests)
 
     def deliver(self, copy: Copy) -> None:
@@ -76,10 +71,8 @@ class Process(Patient):
         # RCV(4): for the entries of both, l.Dests <- l.Dests & o.Dests; delete o from O_M
         for both in self.log.keys() & o_m.keys():
             self.log[both] &= o_m.pop(both)
-        # RCV(4): LOG_j <- LOG_j + O_M
-        self.log |= o_m
-        # RCV(5): PURGE_NULL_ENTRIES(LOG_j)
-        self.log = purge_null_entries(self.log)
+        # RCV(4): LOG_j <- LOG_j + O_M; RCV(5): PURGE_NULL_ENTRIES(LOG_j)
+        self.log = purge_null_entries(self.log | o_m)
 
     def kept(self) -> Entries:
         """Return LOG_j."""
@@ -87,8 +80,7 @@ class Process(Patient):
 
 
 def purge_null_entries(log: Log) -> Log:
-    """PURGE_NULL_ENTRIES: purge older entries whose Dests is empty."""
-    # for all l_s,t in L: if l_s,t.Dests = {} and there is an l'_s,t' in L with t < t'
+    """For all l_s,t in L: purge it if l_s,t.Dests = {} and there is an l'_s,t' in L with t < t'."""
     return {entry: dests for entry, dests in log.items() if dests or not has_newer(log, entry)}
 
 
@@ -104,4 +96,4 @@ def spelt(log: Log) -> Entries:
 
 def read(copy: Copy) -> Log:
     """Return O_M of a copy."""
-    return {(i, t): frozenset(dests) for i, t, dests in cast("Entries", copy.control)}
+    return {(i, t): frozenset(dests) for i, t, dests in copy.control}

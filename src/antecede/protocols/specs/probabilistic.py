@@ -1,9 +1,6 @@
 """[MW17]: causal broadcast with R counters, in our words: its program was not available to us."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
-from typing import cast
 
 from antecede.protocols.specs import Copy, Patient
 
@@ -42,7 +39,7 @@ class Process(Patient):
 
     def is_ready(self, copy: Copy) -> bool:
         """Tell whether V_j[x] >= V[x], less 1 for x in f(i)."""
-        v_m = cast("tuple[int, ...]", copy.control)
+        v_m = copy.control
         return all(self.v[x] >= v_m[x] - (x in self.f[copy.source]) for x in range(len(v_m)))
 
     def deliver(self, copy: Copy) -> None:

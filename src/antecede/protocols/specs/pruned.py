@@ -1,18 +1,12 @@
 """[JPCY97] section 4.2: causal order with redundant information pruned, as printed.
 
 The paper's CI is a vector of sets of (timestamp, m.D). Here it is a dict from (sender, timestamp)
-to m.D. The message is sent (S4) before S5 enters it into CI: R4 adds it at the receiver.
+to m.D, like the log of [KS98]. S3 and R9 are its PURGE_NULL_ENTRIES: the latest message of each
+sender stays. The message is sent (S4) before S5 enters it into CI: R4 adds it at the receiver.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
-
-Info = dict[tuple[str, int], frozenset[str]]
-Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
-Pairs = tuple[tuple[str, int], ...]
+from antecede.protocols.specs.optimal import Entries, Log, has_newer, purge_null_entries, spelt
 
 
 class Process(Patient):
@@ -24,7 +18,7 @@ class Process(Patient):
         # tau_i: how many messages it has sent so far
         self.tau = 0
         # CI_i: initially, each element is an empty set
-        self.ci: Info = {}
+        self.ci: Log = {}
         # DLV_i: the timestamp of the latest message delivered from each process
         self.dlv = dict.fromkeys(names, 0)
 
@@ -41,7 +35,7 @@ class Process(Patient):
                     dc[j].add(k)
                     self.ci[k] = remaining - {j}
         # S3: for m_k, m_k' in CI_i do if m_k.D = {} and tau < sigma, CI_i := CI_i - m_k
-        self.ci = without_empty(self.ci)
+        self.ci = purge_null_entries(self.ci)
         # S4: for j in m.D do SEND (p_i, tau_i, m.D, CI_i, DC_i[j], m) to p_j
         for j in sorted(dests):
             control = spelt(self.ci), tuple(sorted(dc[j]))
@@ -50,9 +44,8 @@ class Process(Patient):
         self.ci[self.i, self.tau] = dests
 
     def is_ready(self, copy: Copy) -> bool:
-        """R1."""
-        # wait (for all (k, tau) in DC_m: tau <= DLV_i[k])
-        _, dc = cast("tuple[Entries, Pairs]", copy.control)
+        """R1: wait (for all (k, tau) in DC_m: tau <= DLV_i[k])."""
+        _, dc = copy.control
         return all(tau <= self.dlv[k] for k, tau in dc)
 
     def deliver(self, copy: Copy) -> None:
@@ -60,8 +53,7 @@ class Process(Patient):
         # R2: deliver m to p_i; R3: DLV_i[j] := tau_m
         self.dlv[copy.source] = copy.number
         # R4: CI_m[j] := CI_m[j] + {(tau_m, m.D - i)}
-        entries, _ = cast("tuple[Entries, Pairs]", copy.control)
-        ci_m: Info = {(k, tau): frozenset(remaining) for k, tau, remaining in entries}
+        ci_m: Log = {(k, tau): frozenset(remaining) for k, tau, remaining in copy.control[0]}
         ci_m[copy.source, copy.number] = copy.dests - {self.i}
         # R5: if m_k not in CI_m and tau < sigma, CI_i := CI_i - m_k
         gone = {k for k in self.ci if k not in ci_m and has_newer(ci_m, k)}
@@ -79,23 +71,8 @@ class Process(Patient):
             newer = [d for (k, sigma), d in self.ci.items() if k == sender and tau < sigma]
             self.ci[sender, tau] = remaining.difference(*newer)
         # R9: if m_k.D = {} and tau < sigma, CI_i := CI_i - m_k
-        self.ci = without_empty(self.ci)
+        self.ci = purge_null_entries(self.ci)
 
     def kept(self) -> Entries:
         """Return CI_i."""
         return spelt(self.ci)
-
-
-def without_empty(ci: Info) -> Info:
-    """S3 and R9: the latest message of each sender stays, even though its m.D is empty."""
-    return {k: remaining for k, remaining in ci.items() if remaining or not has_newer(ci, k)}
-
-
-def has_newer(ci: Info, message: tuple[str, int]) -> bool:
-    """Tell whether there is information about a later message of the same sender."""
-    return any(k == message[0] and tau > message[1] for k, tau in ci)
-
-
-def spelt(ci: Info) -> Entries:
-    """Return CI as sorted entries."""
-    return tuple(sorted((k, tau, tuple(sorted(dests))) for (k, tau), dests in ci.items()))

@@ -4,10 +4,6 @@ Events are numbered from 1: sends and deliveries. DELIV counts the unbroken begi
 channel, because networks may reorder.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 Matrix = dict[str, dict[str, int]]
@@ -21,7 +17,7 @@ class Process(Patient):
         super().__init__()
         self.i = me
         self.names = names
-        self.number = 0
+        self.number = self.events = 0
         # D1. DELIV_i: array [1..n] of integer
         self.deliv = dict.fromkeys(names, 0)
         self.ahead: set[tuple[str, int]] = set()
@@ -29,7 +25,6 @@ class Process(Patient):
         self.prev: Matrix = {k: dict.fromkeys(names, 0) for k in names}
         # D3. SENT_CONC_i: array [1..n, 1..n] of integer
         self.conc: Matrix = {k: dict.fromkeys(names, 0) for k in names}
-        self.events = 0
         # MCV(e)[i]: the last own event in the prefix that the next message follows
         self.mcv = 0
         # own sends after that: the event, and the copies sent by then
@@ -57,15 +52,13 @@ class Process(Patient):
             (self.prev if precedes else self.conc)[self.i][j] += 1
         self.copies += len(dests)
         if precedes:
-            self.mcv = self.events
-            self.later = []
+            self.mcv, self.later = self.events, []
         else:
             self.later.append((self.events, self.copies))
 
     def is_ready(self, copy: Copy) -> bool:
-        """R1."""
+        """R1. Wait until for all k: SP_M[k, j] <= DELIV_j[k]."""
         sp_m, _ = self.read(copy)
-        # R1. Wait until for all k: SP_M[k, j] <= DELIV_j[k]
         return all(sp_m[k][self.i] <= self.deliv[k] for k in self.names)
 
     def deliver(self, copy: Copy) -> None:
@@ -97,20 +90,15 @@ class Process(Patient):
 
     def kept(self) -> tuple[Rows, Rows]:
         """Return SENT_PREV and SENT_CONC, in the order of members."""
-        rows = [
-            tuple(tuple(matrix[k][l] for l in self.names) for k in self.names)
-            for matrix in (self.prev, self.conc)
-        ]
-        return rows[0], rows[1]
+        return self.rows(self.prev), self.rows(self.conc)
 
-    def read(self, copy: Copy) -> tuple[Matrix, Matrix]:
+    def rows(self, matrix: Matrix) -> Rows:
+        """Return a matrix without names."""
+        return tuple(tuple(matrix[k][l] for l in self.names) for k in self.names)
+
+    def read(self, copy: Copy) -> tuple[Matrix, ...]:
         """Return SP_M and SC_M."""
-        sp_m, sc_m = cast("tuple[Rows, Rows]", copy.control)
-        return self.named(sp_m), self.named(sc_m)
-
-    def named(self, rows: Rows) -> Matrix:
-        """Return rows by names."""
-        return {
-            k: dict(zip(self.names, row, strict=True))
-            for k, row in zip(self.names, rows, strict=True)
-        }
+        return tuple(
+            {k: dict(zip(self.names, row, strict=True)) for k, row in zip(self.names, rows)}
+            for rows in copy.control
+        )

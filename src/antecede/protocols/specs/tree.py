@@ -1,10 +1,41 @@
 """[BCD17]: messages along a tree of links that keep order, in our words: it prints no program."""
 
-from __future__ import annotations
-
-from antecede.protocols.specs import Copy, Linked
+from antecede.protocols.specs import Copy, Patient
 
 VARIANTS = ("line", "star")
+
+
+class Linked(Patient):
+    """A process that passes messages on, over links that keep order."""
+
+    def __init__(self, me: str) -> None:
+        super().__init__()
+        self.me = me
+        self.number = 0
+        self.posted: dict[str, int] = {}
+        self.taken: dict[str, int] = {}
+        """By neighbour, how much went there, and how much has come from there."""
+        self.delivered: list[Copy] = []
+
+    def post(
+        self, dest: str, sender: str, number: int, dests: frozenset[str], control: object
+    ) -> None:
+        """Put something on the link to a neighbour."""
+        self.posted[dest] = place = self.posted.get(dest, 0) + 1
+        self.outbox.append(Copy(self.me, dest, number, dests, control, sender, place))
+
+    def is_ready(self, copy: Copy) -> bool:
+        """Tell whether all before it on its link has been taken."""
+        return copy.place == self.taken.get(copy.source, 0) + 1
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take what is next on its link; return what is delivered of it."""
+        super().receive(copy)
+        delivered, self.delivered = self.delivered, []
+        return delivered
+
+    def kept(self) -> None:
+        """Return nothing: no control is kept."""
 
 
 class Process(Linked):
@@ -44,6 +75,3 @@ class Process(Linked):
         self.forward(copy.sender, copy.number, copy.dests, copy.source)
         if self.me in copy.dests:
             self.delivered.append(copy)
-
-    def kept(self) -> None:
-        """Return nothing: no control is kept."""

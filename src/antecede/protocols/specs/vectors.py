@@ -4,14 +4,9 @@ The paper's clock ticks at every event; this one at every send, which numbers th
 paper sends each message to one process; for several, it is entered into the table for each.
 """
 
-from __future__ import annotations
-
-from typing import cast
-
 from antecede.protocols.specs import Copy, Patient
 
 Vector = dict[str, int]
-Control = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, tuple[int, ...]], ...]]
 
 
 class Process(Patient):
@@ -30,21 +25,17 @@ class Process(Patient):
         """P sends M."""
         # T_P[P] <- T_P[P] + 1
         self.time[self.p] += 1
-        # send (M, t_M = T_P, V_M = V_P)
         for d in sorted(dests):
+            # send (M, t_M = T_P, V_M = V_P)
             self.outbox.append(Copy(self.p, d, self.time[self.p], dests, self.kept()))
-        # insert (d, T_P) into V_P, instead of an older entry for d
         for d in dests:
+            # insert (d, T_P) into V_P, instead of an older entry for d
             self.table[d] = dict(self.time)
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether M can be delivered."""
+        """M can be delivered if V_M has no entry for P, or an entry (P, t) with t <= T_P."""
         _, v_m = self.read(copy)
-        # V_M has no entry for P: M can be delivered
-        if self.p not in v_m:
-            return True
-        # V_M has an entry (P, t): M can be delivered if t <= T_P
-        return all(count <= self.time[k] for k, count in v_m[self.p].items())
+        return all(count <= self.time[k] for k, count in v_m.get(self.p, {}).items())
 
     def deliver(self, copy: Copy) -> None:
         """P delivers M."""
@@ -59,14 +50,14 @@ class Process(Patient):
         # T_P <- max(T_P, t_M)
         self.time = larger(self.time, t_m)
 
-    def kept(self) -> Control:
+    def kept(self) -> tuple[object, object]:
         """Return T_P and V_P, sorted."""
         table = sorted((d, tuple(t[k] for k in self.names)) for d, t in self.table.items())
         return tuple(sorted(self.time.items())), tuple(table)
 
     def read(self, copy: Copy) -> tuple[Vector, dict[str, Vector]]:
         """Return t_M and V_M."""
-        time, table = cast("Control", copy.control)
+        time, table = copy.control
         return dict(time), {d: dict(zip(self.names, row, strict=True)) for d, row in table}
 
 
