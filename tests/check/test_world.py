@@ -9,9 +9,9 @@ import pytest
 
 from antecede import Delivery, Effects, Endpoint, Need, Packet, UsageError
 from antecede.check import BrokenPromiseError, Script, World, random_script, run_script, shrunk
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message
 from antecede.endpoint.rules import Rules
+from antecede.endpoint.saved import Saved
 from antecede.protocols.optimal import Optimal
 from tests.check.mutants import MUTANTS, NoMerge, Unordered
 
@@ -48,7 +48,7 @@ def test_a_send_that_repeats_channel_numbers_loses_messages(
 
     def forgetful(one: Endpoint, *given: Any, **named: Any) -> Effects:
         state = {**one.state(), "sent": [0] * one.view.n}
-        one.load(Fields("state", {k: v for k, v in state.items() if k not in MADE}), resumed=True)
+        one.load(Saved("state", {k: v for k, v in state.items() if k not in MADE}), resumed=True)
         return real(one, *given, **named)
 
     monkeypatch.setattr(Endpoint, "send", forgetful)

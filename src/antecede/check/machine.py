@@ -13,7 +13,8 @@ from antecede.check.world import shown, view_for
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Effects, MessageId, Packet
 from antecede.endpoint.registry import restored, rules_of
-from antecede.endpoint.rules import Rules, State
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.saved import State
 from antecede.errors import UsageError
 
 T = TypeVar("T")

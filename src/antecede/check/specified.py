@@ -10,10 +10,10 @@ from copy import deepcopy
 from types import ModuleType
 from typing import Any, ClassVar, cast
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message, MessageId, Packet
 from antecede.endpoint.registry import rules_of
-from antecede.endpoint.rules import Rules, State, Wire
+from antecede.endpoint.rules import Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import UsageError
 from antecede.protocols import specs
@@ -127,15 +127,14 @@ class _Specification(Rules):
         entries = cast("tuple[tuple[str, int, tuple[str, ...]], ...]", self.kept())
         return {MessageId(s, t): frozenset(dests) for s, t, dests in entries if dests}
 
-    def state(self) -> State:
-        return {"all": _Saved(self._process, self._sent, self._passed, self._held)}
-
-    def load(self, state: Fields) -> None:
-        saved = state.value("all", _Saved)
-        again = _Saved(saved.process, saved.sent, saved.passed, saved.held)
-        self._process, self._sent, self._held = again.process, again.sent, again.held
-        self._passed = again.passed
-        self.queued = len(self._held)
+    def keep(self, saved: Saved) -> None:
+        now = _Saved(self._process, self._sent, self._passed, self._held)
+        found = saved.value("all", now)
+        if saved.is_read:
+            again = _Saved(found.process, found.sent, found.passed, found.held)
+            self._process, self._sent, self._held = again.process, again.sent, again.held
+            self._passed = again.passed
+            self.queued = len(self._held)
 
 
 class _Saved:

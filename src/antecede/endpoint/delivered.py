@@ -5,7 +5,7 @@ Every packet must be a message, so that its number is its place on the channel.
 
 from __future__ import annotations
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.endpoint.view import View
 
 
@@ -47,23 +47,18 @@ class Delivered:
         """Return the numbers of those delivered beyond."""
         return [key >> self._view.shift for key in self._ahead[sender].values()]
 
-    def state(self) -> dict[str, object]:
-        """Return it by field names."""
-        ahead = [sorted(map(list, numbers.items())) for numbers in self._ahead]
-        return {"places": list(self._places), "keys": list(self._keys), "ahead": ahead}
-
-    def load(self, state: Fields) -> None:
-        """Take over what :meth:`state` returned."""
-        view = self._view
-        self._places = state.numbers("places", view.n)
-        self._keys = state.keys("keys", view.n, view.shift)
-        for source, pairs in enumerate(state.list("ahead", view.n)):
-            one = Fields("ahead", {"ahead": pairs})
-            place = self._places[source] + 1
-            for number, key in one.pairs("ahead", most=(SAVED_MAX + 1 << view.shift) - 1):
-                if number <= place or key <= view.low or key & view.low != source:
-                    raise state.wrong("ahead", pairs, "messages beyond the first gap, in order")
-                place = number
-                self._ahead[source][number] = key
-                self._beyond.add(key)
-        state.end()
+    def keep(self, saved: Saved) -> None:
+        """Keep all of it."""
+        low, shift = self._view.low, self._view.shift
+        self._places = saved.numbers("places", self._places)
+        self._keys = saved.keys("keys", self._keys, shift)
+        most = (SAVED_MAX + 1 << shift) - 1
+        self._ahead = saved.each(
+            "ahead", self._ahead, in_pairs, lambda one: saved.as_by_number("ahead", one, most, most)
+        )
+        self._beyond = {key for ahead in self._ahead for key in ahead.values()}
+        for source, ahead in enumerate(self._ahead):
+            first, places = self._places[source] + 2, [*ahead]
+            is_right = places == sorted(places) and min(places, default=first) >= first
+            is_right = is_right and all(low < k and k & low == source for k in ahead.values())
+            saved.require(is_right, "ahead", ahead, "messages beyond the first gap, in order")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop
-from typing import Final, final
+from typing import Final, cast, final
 
 from antecede.endpoint.arguments import as_destinations
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.hold import Channels, Hold
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
@@ -28,7 +27,8 @@ from antecede.endpoint.messages import (
     new_message,
     new_packet,
 )
-from antecede.endpoint.rules import Rules, State
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.skips import Skips
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import OtherViewError, PeerError, UsageError, listed, shown
@@ -335,85 +335,76 @@ class Endpoint:
 
     # State as plain data.
 
-    def state(self) -> State:
+    def state(self) -> dict[str, object]:
         """Return the whole state by field names; :func:`registry.restored` reverses it."""
-        channels, hold = self._channels, self._hold
         return {
             "process": self.process,
             "pull": self.pull,
             "held_max": self.held_max,
             "held_bytes_max": self.held_bytes_max,
             "queue_max": self.queue_max,
-            "seq": self._seq,
-            "events": self._events,
-            "sent": list(channels.sent),
-            "prefix": list(channels.prefix),
-            "ahead": [sorted(numbers) for numbers in channels.ahead],
-            "arrivals": hold.arrivals,
-            "held": [[arrival, packet] for arrival, packet in sorted(hold.packets.items())],
-            "taken": list(self._inbox or ()),
-            "reached": list(self._rules.reached),
-            "skips": None if self._skips is None else self._skips.state(),
-            "rules": self._rules.state(),
+            **Saved.of(self._keep),
         }
 
-    def load(self, state: Fields, *, resumed: bool) -> None:
-        """Take over a state of this process; ValueError says what is impossible."""
-        n, channels, hold = self.view.n, self._channels, self._hold
-        self._seq = self._rules.made = state.number("seq")
-        self._events = state.number("events", self._seq)
-        channels.sent = state.numbers("sent", n)
-        channels.prefix = state.numbers("prefix", n)
-        channels.ahead = state.beyond("ahead", channels.prefix)
-        if channels.sent[self._me] or channels.prefix[self._me] or channels.ahead[self._me]:
-            raise state.wrong("sent", channels.sent, f"no packets of {self.process!r} to itself")
+    def load(self, saved: Saved, *, resumed: bool) -> None:
+        """Take over the rest of a state of this process; ValueError says what is impossible."""
         self._rules.is_stale = not resumed
-        reached, low = self._rules.reached, self._rules.low
-        reached[:] = state.keys("reached", len(reached), low.bit_length())
-        inner = state.fields("rules")
-        self._rules.load(inner)
-        inner.end()
-        skips = state.take("skips")
-        if skips is not None:
-            self._begin_skips().load(Fields("skips", skips))
-        hold.arrivals = state.number("arrivals")
-        self._load_held(state)
+        saved.read(self._keep)
         if not resumed:
             self._is_guarded = True
 
-    def _load_held(self, state: Fields) -> None:
+    def _keep(self, saved: Saved) -> None:
+        channels, hold, rules = self._channels, self._hold, self._rules
+        self._seq = rules.made = saved.number("seq", self._seq)
+        self._events = saved.number("events", self._events, self._seq)
+        channels.sent = saved.numbers("sent", channels.sent)
+        channels.prefix = saved.numbers("prefix", channels.prefix)
+        firsts = [prefix + 2 for prefix in channels.prefix]
+        channels.ahead = saved.rows("ahead", channels.ahead, leasts=firsts)
+        is_idle = not (channels.sent[self._me] or channels.prefix[self._me])
+        is_idle = is_idle and not channels.ahead[self._me]
+        what = f"no packets of {self.process!r} to itself"
+        saved.require(is_idle, "sent", channels.sent, what)
+        hold.arrivals = saved.number("arrivals", hold.arrivals)
+        held = saved.plain("held", [list(one) for one in sorted(hold.packets.items())])
+        taken = saved.plain("taken", list(self._inbox or ()))
+        rules.reached[:] = saved.keys("reached", rules.reached, rules.low.bit_length())
+        skips = saved.plain("skips", self._skips and Saved.of(self._skips.keep))
+        saved.part("rules", rules.keep)
+        if saved.is_read:
+            if skips is not None:
+                Saved("skips", skips).read(self._begin_skips().keep)
+            self._load_held(saved, held, taken)
+
+    def _load_held(self, saved: Saved, held: object, taken: object) -> None:
         hold, last = self._hold, 0
-        for entry in state.list("held"):
-            if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
-                raise state.wrong("held", entry, "an arrival and a packet")
-            arrival, packet = entry
-            if not last < arrival <= hold.arrivals:
-                raise state.wrong("held", arrival, f"arrivals that ascend to {hold.arrivals}")
-            hold.put_back(arrival, self._checked_held(state, packet))
+        for entry in saved.as_list("held", held):
+            arrival, packet = saved.as_list("held", entry, 2)
+            saved.as_numbers("held", [arrival], most=hold.arrivals)
+            saved.require(last < arrival, "held", arrival, f"arrivals in order to {hold.arrivals}")
+            hold.put_back(arrival, self._checked_held(saved, packet))
             last = arrival
-        for saved in state.list("taken"):
-            packet = self._checked_held(state, saved)
-            if self._inbox is None:
-                raise state.wrong("taken", packet, "nothing outside pull mode")
-            self._inbox.append(packet)
+        for value in saved.as_list("taken", taken):
+            packet = self._checked_held(saved, value)
+            saved.require(self._inbox is not None, "taken", packet, "nothing outside pull mode")
+            cast("deque[Packet]", self._inbox).append(packet)
             hold.count_in(packet)
+        can_be_free = self.pull and self._inbox is None
         for arrival, packet in hold.packets.items():
             need = self._blocker(packet)
-            if need == FREE and (
-                not self.pull or self._inbox is not None or not packet.content.seq
-            ):
-                raise state.wrong("held", packet, "packets that wait for something")
+            is_right = need != FREE or (can_be_free and packet.content.seq)
+            saved.require(is_right, "held", packet, "packets that wait for something")
             hold.file(arrival, need)
 
-    def _checked_held(self, state: Fields, packet: object) -> Packet:
+    def _checked_held(self, saved: Saved, packet: object) -> Packet:
         """Refuse a packet that is kept although this endpoint would not have accepted it."""
         if type(packet) is not Packet:
-            raise state.wrong("held", packet, "a packet")
+            raise ValueError(f"held is {shown(packet)}; expected a packet")
         self._check_address(packet)
-        if not self._channels.is_seen(packet.source_no, packet.n):
-            raise state.wrong("held", packet, "packets that have arrived")
-        if fault := self._rules.readmit(packet):
-            raise state.wrong("held", packet, f"a packet that no peer sends: it {fault}")
+        is_seen = self._channels.is_seen(packet.source_no, packet.n)
+        saved.require(is_seen, "held", packet, "packets that have arrived")
+        fault = self._rules.readmit(packet)
+        saved.require(not fault, "held", packet, f"a packet that no peer sends: it {fault}")
         return packet
 
     # Inside.

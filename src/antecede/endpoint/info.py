@@ -104,12 +104,12 @@ class ProtocolInfo:
     ``quiescence``, ``no_overblocking``, ``necessity``.
     """
 
-    name: str
-    """What ``antecede.endpoint`` takes."""
+    name: str = ""
+    """What ``antecede.endpoint`` takes. Registering takes it from the name of the module."""
     idea: str
     """The algorithm in a few words."""
-    paper: str
-    """The authors and the year."""
+    paper: str = ""
+    """The authors and the year; by default those of the citation."""
     casts: tuple[Cast, ...] = MULTICAST
     """Whom one message may go to: one process, several, all, or a group by its name."""
     guarantee: str = "causal order"
@@ -118,7 +118,7 @@ class ProtocolInfo:
     """What it needs for that."""
     cost: str
     """What it adds to messages, and which packets it adds."""
-    promises: frozenset[str]
+    promises: frozenset[str] = frozenset({"safety", "liveness", "quiescence"})
     """The properties that it has; the oracle checks each of them."""
     missing_promises: dict[str, str] = field(default_factory=dict)
     """Why it does not promise safety, liveness or quiescence, as protocols normally do."""

@@ -13,7 +13,6 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import (
     BYTE,
@@ -28,7 +27,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, State, Wire
+from antecede.endpoint.rules import NOBODY, Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -140,30 +140,30 @@ def size(count: int, log: Log) -> ControlSize:
     return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
 
 
-def loaded(rules: Rules, state: Fields) -> Control:
-    """Read tops and log as a process can keep them."""
-    view = rules.view
-    tops = state.keys("tops", view.n, view.shift)
-    if tops[rules.me] >> view.shift > rules.made:
-        raise state.wrong("tops", tops, f"at most {rules.made} messages of its own")
-    return tops, load_log(state, "log", view, tops)
+def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
+    """Keep tops and log as a process can have them."""
+    tops = saved.keys("tops", tops, rules.view.shift)
+    rules.require_own(saved, "tops", tops[rules.me] >> rules.view.shift)
+    found = saved.plain("log", in_hex(log))
+    return tops, as_log(saved, "log", found, rules.view, tops) if saved.is_read else log
 
 
-def saved(log: Log) -> list[list[object]]:
-    """Return a log as state keeps it."""
+def in_hex(log: Log) -> list[list[object]]:
+    """Return a log as state has it."""
     return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
 
 
-def load_log(state: Fields, name: str, view: View, tops: Tops, *, is_open: bool = False) -> Log:
-    """Read a log that goes with these tops; with ``is_open`` entries may name nobody."""
+def as_log(
+    saved: Saved, name: str, value: object, view: View, tops: Tops, *, is_open: bool = False
+) -> Log:
+    """Return a log that goes with these tops; with ``is_open`` entries may name nobody."""
     log: Log = {}
-    for entry in state.list(name):
-        if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
-            raise state.wrong(name, entry, "a key and its destinations")
-        key, mask = entry[0], state.as_mask(name, entry[1], view.n)
-        is_past = view.low < key and key & view.low < view.n and key <= tops[key & view.low]
-        if key in log or not is_past or not (mask or is_open):
-            raise state.wrong(name, entry, "distinct messages that are known of, for someone")
+    for entry in saved.as_list(name, value):
+        key, dests = saved.as_list(name, entry, 2)
+        mask = saved.as_mask(name, dests, view.n)
+        is_past = type(key) is int and key & view.low < view.n and key <= tops[key & view.low]
+        is_right = is_past and view.low < key and key not in log and (mask or is_open)
+        saved.require(is_right, name, entry, "distinct messages that are known of, for someone")
         log[key] = mask
     return log
 
@@ -202,13 +202,9 @@ class Logged(Rules):
         """Return the entries of the log."""
         return len(entries(self.view, self._tops, self._log))
 
-    def state(self) -> State:
-        """Return tops and log."""
-        return {"tops": list(self._tops), "log": saved(self._log)}
-
-    def load(self, state: Fields) -> None:
-        """Take over both."""
-        self._tops, self._log = loaded(self, state)
+    def keep(self, saved: Saved) -> None:
+        """Keep tops and log."""
+        self._tops, self._log = keep_log(self, saved, self._tops, self._log)
 
 
 class LogWire(Wire):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Final, cast
 
 from antecede.endpoint.arguments import as_flag, as_option, distinct_names
 from antecede.endpoint.endpoint import Endpoint
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.endpoint.messages import ControlSize, Packet
 from antecede.endpoint.rules import Rules
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import UsageError, listed, meant, shown
 
@@ -27,16 +26,16 @@ LIMIT_MAX: Final = (1 << 62) - 1
 _LIMITS: Final = ("held_max", "held_bytes_max", "queue_max")
 
 
-def register(rules: type[Rules]) -> None:
-    """Register a protocol's rules; each module in ``protocols`` ends with this."""
-    info, module = rules.INFO, rules.__module__.rpartition(".")[2]
-    assert info.name not in _rules, f"two protocols are named {info.name}"
-    assert info.name == module, f"{module}.py registers {info.name}; use the module's name"
-    citation = Citation.first_of(sys.modules[rules.__module__].__doc__)
-    assert citation.tag, f"the References in {module}.py must begin with {CITATION_FORM}"
-    rules.INFO = replace(info, citation=citation)
-    _rules[info.name] = rules
-    _infos[info.name] = rules.INFO
+def register(module: ModuleType) -> None:
+    """Register the protocol of a module; its rules are the class with the same name."""
+    name, citation = module.__name__.rpartition(".")[2], Citation.first_of(module.__doc__)
+    wanted = name.title().replace("_", "")
+    rules: type[Rules] | None = getattr(module, wanted, None)
+    assert rules, f"{name}.py has no class {wanted}; name its rules so"
+    assert citation.tag, f"the References in {name}.py must begin with {CITATION_FORM}"
+    paper = rules.INFO.paper or f"{', '.join(citation.surnames)} {citation.year}"
+    rules.INFO = _infos[name] = replace(rules.INFO, name=name, paper=paper, citation=citation)
+    _rules[name] = rules
 
 
 def rules_of(name: object) -> type[Rules]:
@@ -112,16 +111,12 @@ def restored(
 
     ``rules`` takes the place of the protocol's own.
     """
-    fields = Fields("snapshot", state)
-    process = fields.value("process", str)
-    if process not in view.numbers:
-        raise fields.wrong("process", process, f"one of {listed(view.members)}")
-    limits = {name: fields.number(name, 0, LIMIT_MAX) for name in _LIMITS}
-    pull = fields.value("pull", bool)
-    chosen = rules or rules_of(view.protocol).of(view)
-    made = Endpoint(view, process, chosen, pull=pull, **limits)
-    made.load(fields, resumed=resumed)
-    fields.end()
+    saved = Saved("snapshot", state)
+    process, pull = saved.value("process", ""), saved.value("pull", value=False)
+    saved.require(process in view.numbers, "process", process, f"one of {listed(view.members)}")
+    limits = {name: saved.number(name, 0, 0, LIMIT_MAX) for name in _LIMITS}
+    made = Endpoint(view, process, rules or rules_of(view.protocol).of(view), pull=pull, **limits)
+    made.load(saved, resumed=resumed)
     return made
 
 

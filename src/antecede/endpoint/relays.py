@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Message, Need, Packet
 from antecede.endpoint.numbers import folded, is_key, read_varint, unfolded, varint
-from antecede.endpoint.rules import Rules, State, Wire
+from antecede.endpoint.rules import Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -112,15 +112,11 @@ class Chained(Rules):
         self._newest[packet.content.sender] = packet.content.seq
         return self.places[source]
 
-    def state(self) -> State:
-        gone = format(self._gone, "x")
-        return {"last": list(self._last), "newest": list(self._newest), "gone": gone}
-
-    def load(self, state: Fields) -> None:
-        view = self.view
-        for dest, key in enumerate(state.list("last", view.n)):
-            if key is not None and (type(key) is not int or not is_key(key, view)):
-                raise state.wrong("last", key, "the last message to each, or none")
-            self._last[dest] = key
-        self._newest = state.numbers("newest", view.n)
-        self._gone = state.mask("gone", view.n)
+    def keep(self, saved: Saved) -> None:
+        self._last = saved.each("last", self._last, lambda key: key, lambda key: key)
+        is_right = all(
+            key is None or (type(key) is int and is_key(key, self.view)) for key in self._last
+        )
+        saved.require(is_right, "last", self._last, "the last message to each, or none")
+        self._newest = saved.numbers("newest", self._newest)
+        self._gone = saved.mask("gone", self._gone, self.view.n)

@@ -8,12 +8,12 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import FREE, ControlSize, Message, MessageId, Need, Packet
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import QueueFullError
 
@@ -23,8 +23,6 @@ ALIKE: Final[Own] = {}
 """The answer of :meth:`Rules.stamp` if no copy says anything besides."""
 NOBODY: Final[list[int]] = []
 """No keys: a packet that waits for nobody."""
-State = dict[str, object]
-"""Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
 
 
 class Wire:
@@ -301,12 +299,12 @@ class Rules:
         """Return what a protocol counts for studies."""
         return {}
 
-    def state(self) -> State:
-        """Return what this process knows, by field names; ``reached`` is saved by the endpoint."""
-        return {}
+    def keep(self, saved: Saved) -> None:
+        """Keep what this process knows, field by field; ``reached`` is kept by the endpoint."""
 
-    def load(self, state: Fields) -> None:
-        """Take over what :meth:`state` returned; ValueError says what is impossible."""
+    def require_own(self, saved: Saved, name: str, number: int) -> None:
+        """Refuse a saved field that knows of a message of ours with this number."""
+        saved.require(number <= self.made, name, number, f"at most {self.made} messages of its own")
 
     def say(self, dest: int, word: object) -> None:
         """Send something for the protocol alone: a packet that brings no message."""
@@ -327,26 +325,23 @@ def saved_message(message: Message) -> list[object]:
     return [message.seq, format(message.dests, "x"), message.payload]
 
 
-def load_message(rules: Rules, state: Fields, name: str, saved: object) -> Message:
+def as_message(rules: Rules, saved: Saved, name: str, value: object) -> Message:
     """Return a message of ours that :func:`saved_message` returned, for others too."""
-    if type(saved) is not list or len(saved) != 3 or type(saved[2]) is not bytes:
-        raise state.wrong(name, saved, "a number, destinations and a payload")
-    seq, dests = saved[0], state.as_mask(name, saved[1], rules.view.n)
-    if type(seq) is not int or not 1 <= seq <= rules.made or not dests & ~(1 << rules.me):
-        raise state.wrong(name, saved, f"a message to others, from 1 to {rules.made}")
-    return Message(rules.view, rules.me, seq, dests, saved[2], None)
+    seq, dests, payload = saved.as_list(name, value, 3)
+    mask = saved.as_mask(name, dests, rules.view.n)
+    is_right = type(seq) is int and 1 <= seq <= rules.made and mask & ~(1 << rules.me)
+    is_right = is_right and type(payload) is bytes
+    saved.require(is_right, name, value, f"a message to others, from 1 to {rules.made}")
+    return Message(rules.view, rules.me, seq, mask, payload, None)
 
 
-def load_open(
-    rules: Rules, state: Fields, name: str, least: int, *, has_repeats: bool = False
-) -> list[list[int]]:
-    """Read numbers of own messages, from ``least`` on, ascending, for each destination."""
-    rows = state.rows(name, rules.view.n)
-    for row in rows:
-        ascending = sorted(row if has_repeats else set(row))
-        if ascending != row or (row and not least <= row[0] <= row[-1] <= rules.made):
-            raise state.wrong(name, row, f"ascending numbers from {least}")
-    return rows
+def keep_messages(
+    rules: Rules, saved: Saved, name: str, messages: Collection[Message]
+) -> list[Message]:
+    """Keep messages of ours that wait to be sent."""
+    return saved.each(
+        name, messages, saved_message, lambda one: as_message(rules, saved, name, one), is_open=True
+    )
 
 
 def knows_too_much(made: int) -> str:

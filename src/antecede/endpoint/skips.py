@@ -8,12 +8,13 @@ asked for it, and those whose senders knew of one of these.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.hold import Hold
 from antecede.endpoint.messages import FREE, Need, Packet
-from antecede.endpoint.rules import Rules, State
+from antecede.endpoint.rules import Rules
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 
 GONE: Final = SAVED_MAX
 """Up to this number everything of a process is lost: it is gone."""
@@ -164,40 +165,25 @@ class Skips:
             for arrival in self._hold.wake_for(key):
                 self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
 
-    def state(self) -> State:
-        """Return what is lost, and what depends on it."""
-        numbers = self._view.numbers
-        marks = [
-            [numbers[lost.process], lost.number, lost.unit, sorted(map(list, firsts.items()))]
-            for lost, firsts in sorted(self._marks.items())
-        ]
-        return {
-            "limits": sorted(map(list, self._limits.items())),
-            "gaps": [list(gap) for gap in self._gaps],
-            "marks": marks,
-            "here": sorted(map(list, self._here)),
-        }
+    def keep(self, saved: Saved) -> None:
+        """Keep what is lost, and what depends on it."""
+        n, members, numbers = self._view.n, self._view.members, self._view.numbers
+        self._limits = saved.by_number("limits", self._limits, n)
 
-    def load(self, saved: Fields) -> None:
-        """Take over what :meth:`state` returned."""
-        n = self._view.n
-        self._limits = saved.by_number("limits", n)
-        for gap in saved.list("gaps"):
-            numbers = Fields("gaps", {"gap": gap}).numbers("gap", 3)
-            if numbers[0] >= n:
-                raise saved.wrong("gaps", gap, f"a member below {n}")
-            self._gaps.append((numbers[0], numbers[1], numbers[2]))
-        for mark in saved.list("marks"):
-            if type(mark) is not list or len(mark) != 4:
-                raise saved.wrong("marks", mark, "a process, a number, a unit and first messages")
-            entry = Fields(
-                "mark", dict(zip(("process", "number", "unit", "firsts"), mark, strict=True))
-            )
-            lost = Need(
-                self._view.members[entry.number("process", 0, n - 1)],
-                entry.number("number"),
-                entry.value("unit", str),
-            )
-            self._marks[lost] = entry.by_number("firsts", n)
-        self._here = set(saved.pairs("here"))
-        saved.end()
+        def as_mark(mark: object) -> tuple[Need, dict[int, int]]:
+            process, number, unit, firsts = saved.as_list("marks", mark, 4)
+            saved.as_numbers("marks", [process], most=n - 1)
+            saved.as_numbers("marks", [number])
+            saved.require(type(unit) is str, "marks", unit, "str")
+            return Need(members[process], number, unit), saved.as_by_number("marks", firsts, n)
+
+        def put(mark: tuple[Need, dict[int, int]]) -> list[object]:
+            lost, firsts = mark
+            return [numbers[lost.process], lost.number, lost.unit, in_pairs(firsts)]
+
+        self._gaps = saved.tuples("gaps", self._gaps, 3)
+        for gap in self._gaps:
+            saved.require(gap[0] < n, "gaps", gap, f"a member below {n}")
+        marks = sorted(self._marks.items(), key=itemgetter(0))
+        self._marks = dict(saved.each("marks", marks, put, as_mark, is_open=True))
+        self._here = set(saved.tuples("here", sorted(self._here), 2))

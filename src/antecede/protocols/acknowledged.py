@@ -45,18 +45,15 @@ References
    https://doi.org/10.1007/3-540-60042-6_14
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from antecede.endpoint import logs
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, State, knows_too_much, load_open
+from antecede.endpoint.rules import Own, knows_too_much
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -128,7 +125,6 @@ class Acknowledged(Logged):
     """One process's log, and what it knows to be delivered everywhere."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="acknowledged",
         idea="control only about what is not acknowledged yet",
         paper="Kshemkalyani, Singhal 1998, with acknowledgements (asked by Mattern, Fünfrocken)",
         cost="one entry per message not known to be delivered everywhere; 1 or 2 packets per copy",
@@ -274,23 +270,11 @@ class Acknowledged(Logged):
         self._owed[source] = []
         self._drop_acknowledged(source, SAVED_MAX)
 
-    def state(self) -> State:
-        return super().state() | {
-            "stable": list(self._stable),
-            "open": [list(numbers) for numbers in self._open],
-            "last": list(self._last),
-            "owed": [list(numbers) for numbers in self._owed],
-        }
-
-    def load(self, state: Fields) -> None:
-        super().load(state)
-        n = self.view.n
-        self._stable = state.keys("stable", n, self.shift)
-        if self._mark() > self.made:
-            raise state.wrong("stable", self._stable, f"at most {self.made} messages of its own")
-        self._last = state.numbers("last", n, most=self.made)
-        self._open = load_open(self, state, "open", self._mark() + 1)
-        self._owed = load_open(self, state, "owed", self._mark() + 1)
-
-
-register(Acknowledged)
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
+        self._stable = saved.keys("stable", self._stable, self.shift)
+        self.require_own(saved, "stable", self._mark())
+        most, leasts = self.made, [self._mark() + 1] * self.view.n
+        self._open = saved.rows("open", self._open, most=most, leasts=leasts)
+        self._last = saved.numbers("last", self._last, most=most)
+        self._owed = saved.rows("owed", self._owed, most=most, leasts=leasts)

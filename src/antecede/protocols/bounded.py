@@ -36,12 +36,9 @@ References
    paper, 2000.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Final, cast
 
 from antecede.endpoint.counts import Counted, ascending, gaps, larger, misplaced, stepped, steps
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import (
     CLOCK_BYTES,
@@ -52,8 +49,8 @@ from antecede.endpoint.messages import (
     Packet,
 )
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import State, Wire, knows_too_much
+from antecede.endpoint.rules import Wire, knows_too_much
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -112,12 +109,9 @@ class Bounded(Counted):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="bounded",
         idea="at most k entries, by extra messages",
-        paper="Sanchez, Alvarez 2000",
         guarantee="causal order; never more than k entries kept or sent",
         cost="at most k entries per copy; extra messages when k would be exceeded",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "k": Option(None, "maximum of entries kept or sent, n < k <= n*n; None means 2n"),
             "column": Option(
@@ -252,26 +246,25 @@ class Bounded(Counted):
     def kept_entries(self) -> int:
         return self._entries
 
-    def state(self) -> State:
-        """Return M as (place, count, number), whose turn it is, and the last messages delivered."""
-        entries = [list(entry) for entry in entries_of(self._columns, self.view.n)]
-        return {"entries": entries, "turn": self._turn, "newest": list(self._newest)}
-
-    def load(self, state: Fields) -> None:
-        n = self.view.n
-        for entry in state.list("entries"):
-            place, count, number = Fields("entries", {"entry": entry}).numbers("entry", 3)
+    def keep(self, saved: Saved) -> None:
+        """Keep M as (place, count, number), whose turn it is, and the last messages delivered."""
+        n, me = self.view.n, self.me
+        entries = saved.tuples("entries", entries_of(self._columns, n), 3)
+        self._turn = saved.number("turn", self._turn, 0, n - 1)
+        self._newest = saved.numbers("newest", self._newest)
+        if not saved.is_read:
+            return
+        for place, count, number in entries:
             k, dest = divmod(place, n)
             column = self._columns.setdefault(dest, {})
-            if k >= n or dest in {k, self.me} or k in column or not count:
-                raise state.wrong("entries", entry, "one count for a sender and another process")
-            if k == self.me and number > self.made:
-                raise state.wrong("entries", entry, f"at most {self.made} messages of its own")
+            is_right = k < n and dest not in {k, me} and k not in column and count
+            what = "one count for a sender and another process"
+            saved.require(is_right, "entries", place, what)
+            if k == me:
+                self.require_own(saved, "entries", number)
             column[k] = count, number
-            self._entries += 1
-        self._turn, self._newest = state.number("turn", 0, n - 1), state.numbers("newest", n)
-        if self._entries > self._k:
-            raise state.wrong("entries", self._entries, f"at most {self._k}")
+        self._entries = len(entries)
+        saved.require(len(entries) <= self._k, "entries", len(entries), f"at most {self._k}")
 
 
 def entries_of(columns: Columns, n: int) -> list[tuple[int, int, int]]:
@@ -285,6 +278,3 @@ def spelt(view: View, columns: Columns) -> tuple[tuple[str, str, int], ...]:
     names, n = view.members, view.n
     entries = entries_of(columns, n)
     return tuple([(names[place // n], names[place % n], count) for place, count, _ in entries])
-
-
-register(Bounded)

@@ -22,12 +22,11 @@ References
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, Rules, knows_too_much
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.vectors import LATER, Vector, VectorWire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
@@ -50,9 +49,7 @@ class Broadcast(Rules):
     """One process's vector, with one group of all: ``VT(p)`` is ``reached``."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="broadcast",
         idea="a vector of broadcasts delivered, one per group",
-        paper="Birman, Schiper, Stephenson 1991",
         casts=("broadcast", "groups"),
         guarantee="causal order, also across groups; a message waits only for real causes",
         assumptions="fixed membership; closed groups; every packet arrives eventually",
@@ -108,10 +105,9 @@ class Broadcast(Rules):
     def kept(self) -> object:
         return named(self.view, self.reached)
 
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         """Check VT(p), which the endpoint keeps."""
-        if self.reached[self.me] >> self.view.shift > self.made:
-            raise state.wrong("reached", self.reached, f"at most {self.made} of its own messages")
+        self.require_own(saved, "reached", self.reached[self.me] >> self.view.shift)
 
 
 # Overlapping groups: a vector for each.
@@ -206,15 +202,11 @@ class Grouped(Broadcast):
     def kept(self) -> object:
         return by_group(self.view, self._vector)
 
-    def state(self) -> State:
-        return {"vectors": [key >> self.view.shift for key in self._vector]}
-
-    def load(self, state: Fields) -> None:
-        numbers = state.numbers("vectors", len(self._slots))
+    def keep(self, saved: Saved) -> None:
+        numbers = saved.numbers("vectors", [key >> self.view.shift for key in self._vector])
         for (_, k), slot in self._slots.items():
             self._vector[slot] = numbers[slot] << self.view.shift | k
-        if newest(self._vector, self.me, self.view) > self.made:
-            raise state.wrong("vectors", numbers, f"at most {self.made} of its own messages")
+        self.require_own(saved, "vectors", newest(self._vector, self.me, self.view))
 
 
 def slots_of(view: View) -> dict[tuple[str, int], int]:
@@ -245,6 +237,3 @@ def by_group(view: View, vector: Vector) -> tuple[tuple[int, ...], ...]:
     """Return the numbers for each group, in the order of names."""
     groups, rest = cast("Groups", view.options["groups"]), [key >> view.shift for key in vector]
     return tuple([tuple([rest.pop(0) for _ in groups[name]]) for name in sorted(groups)])
-
-
-register(Broadcast)

@@ -28,11 +28,10 @@ References
 from collections import deque
 from typing import ClassVar
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import NOBODY, Rules, State, load_message, saved_message
+from antecede.endpoint.rules import NOBODY, Rules, keep_messages
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 
 
@@ -40,9 +39,7 @@ class Buffered(Rules):
     """One process's output buffer; messages are delivered as they arrive."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="buffered",
         idea="no control information; acknowledged FIFO buffers",
-        paper="Mattern, Fünfrocken 1995",
         casts=("unicast",),
         guarantee="causal order; a message waits at its sender, never at its receiver for another",
         assumptions=(
@@ -53,7 +50,6 @@ class Buffered(Rules):
             "nothing on the message; an acknowledgement per message, and the wait for it between "
             "two messages of one sender (with pipelined: only when the receiver changes)"
         ),
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "pipelined": Option(
                 default=False,
@@ -146,25 +142,21 @@ class Buffered(Rules):
     def kept_entries(self) -> int:
         return 0
 
-    def state(self) -> State:
-        output = [saved_message(message) for message in self._output]
-        return {"output": output, "receiver": self._receiver, "awaited": self._awaited}
-
-    def load(self, state: Fields) -> None:
-        for entry in state.list("output"):
-            message = load_message(self, state, "output", entry)
-            if (message.dests & ~(1 << self.me)).bit_count() != 1:
-                raise state.wrong("output", entry, "messages to one other process each")
-            if self._output and message.seq <= self._output[-1].seq:
-                raise state.wrong("output", entry, "messages in the order of their numbers")
-            self._output.append(message)
-        self._receiver = state.number("receiver", 0, self.view.n - 1)
-        self._awaited = state.number("awaited", 0, self.made)
-        if self._awaited and self._receiver == self.me:
-            raise state.wrong("receiver", self._receiver, "another process")
-        if self._output and self._can_post(self._receiver_of(self._output[0])):
-            raise state.wrong("output", len(self._output), "nothing, because nothing is awaited")
-        self.queued = len(self._output)
+    def keep(self, saved: Saved) -> None:
+        self._output = deque(keep_messages(self, saved, "output", self._output))
+        self._receiver = saved.number("receiver", self._receiver, 0, self.view.n - 1)
+        self._awaited = saved.number("awaited", self._awaited, 0, self.made)
+        numbers = [message.seq for message in self._output]
+        for message in self._output:
+            is_one = (message.dests & ~(1 << self.me)).bit_count() == 1
+            saved.require(is_one, "output", message.id, "messages to one other process each")
+        is_sorted = numbers == sorted(set(numbers))
+        saved.require(is_sorted, "output", numbers, "messages in the order of their numbers")
+        is_other = not self._awaited or self._receiver != self.me
+        saved.require(is_other, "receiver", self._receiver, "another process")
+        is_due = self._output and self._can_post(self._receiver_of(self._output[0]))
+        saved.require(not is_due, "output", numbers, "nothing, because nothing is awaited")
+        self.queued = len(numbers)
 
 
 class Pipelined(Buffered):
@@ -214,12 +206,7 @@ class Pipelined(Buffered):
         super().taken(packet)
         return self.places[source]
 
-    def state(self) -> State:
-        return super().state() | {"acks": [sorted(acks) for acks in self._acks]}
-
-    def load(self, state: Fields) -> None:
-        super().load(state)
-        self._acks = state.beyond("acks", [key >> self.shift for key in self.reached])
-
-
-register(Buffered)
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
+        firsts = [(key >> self.shift) + 2 for key in self.reached]
+        self._acks = saved.rows("acks", self._acks, leasts=firsts)

@@ -21,7 +21,6 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_member
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.registry import register
 from antecede.endpoint.relays import Chained
 from antecede.endpoint.view import View
 
@@ -30,13 +29,11 @@ class Central(Chained):
     """The relay, or a process that it serves."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="central",
         idea="a relay sends all messages on, one after the other",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         guarantee="causal order; all deliver the messages of others in the same order, the relay's",
         assumptions="one known relay that does not fail; every packet arrives eventually",
         cost="the name of the message before on a channel; one more packet and hop per message",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "relay": Option(None, "the relay's name; by default the first member", check=as_member)
         },
@@ -75,6 +72,3 @@ class Central(Chained):
             for dest in self.view.list(message.dests & ~(1 << self.me | 1 << message.sender)):
                 self.post(dest, message)
         return super().taken(packet)
-
-
-register(Central)

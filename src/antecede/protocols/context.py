@@ -19,12 +19,11 @@ References
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import folded, get_column, put_column, read_varint, unfolded, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -68,7 +67,6 @@ class Context(Rules):
     """One process's view of the conversation."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="context",
         idea="ids of direct predecessors",
         paper="Peterson, Buchholz, Schlichting 1989 (Psync)",
         casts=("broadcast",),
@@ -112,17 +110,12 @@ class Context(Rules):
         keys: list[int] = packet.content.control
         return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
 
-    def state(self) -> State:
-        return {"leaves": sorted(self._leaves.values())}
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
+        most = (SAVED_MAX + 1 << self.shift) - 1
+        leaves = saved.numbers("leaves", sorted(self._leaves.values()), most=most, is_open=True)
+        self._leaves = {key & self.low: key for key in leaves}
         newest = dict(enumerate(self.reached))
         newest[self.me] = max(newest[self.me], self.made << self.shift | self.me)
-        for key in state.numbers("leaves", most=(SAVED_MAX + 1 << self.shift) - 1):
-            sender = key & self.low
-            if sender in self._leaves or key > newest.get(sender, -1):
-                raise state.wrong("leaves", key, "one message of each sender, delivered here")
-            self._leaves[sender] = key
-
-
-register(Context)
+        is_known = all(key <= newest.get(sender, -1) for sender, key in self._leaves.items())
+        is_right = is_known and len(self._leaves) == len(leaves)
+        saved.require(is_right, "leaves", leaves, "one message of each sender, delivered here")

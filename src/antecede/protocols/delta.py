@@ -32,12 +32,11 @@ References
 
 from typing import ClassVar, cast
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import get_vector, put_vector, read_count, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
@@ -84,7 +83,6 @@ class Delta(Rules):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="delta",
         idea="order within deadlines; what is late or lost is not waited for",
         paper="Baldoni, Mostéfaoui, Raynal 1996 (reconstructed from its abstract)",
         casts=("broadcast",),
@@ -180,12 +178,6 @@ class Delta(Rules):
     def kept(self) -> object:
         return tuple(sorted(map(self.view.id, self._last)))
 
-    def state(self) -> State:
-        return {"now": self.now, "last": list(self._last)}
-
-    def load(self, state: Fields) -> None:
-        self.now = state.number("now")
-        self._last = state.keys("last", self.view.n, self.shift)
-
-
-register(Delta)
+    def keep(self, saved: Saved) -> None:
+        self.now = saved.number("now", self.now)
+        self._last = saved.keys("last", self._last, self.shift)

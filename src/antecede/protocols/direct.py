@@ -36,18 +36,15 @@ References
    Computing Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import ClassVar
 
 from antecede.endpoint.counts import larger, stepped, steps
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -116,9 +113,7 @@ class Direct(Rules):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="direct",
         idea="direct predecessors per destination",
-        paper="Prakash, Raynal, Singhal 1997",
         cost="one pair per direct predecessor and destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         options={
@@ -210,26 +205,20 @@ class Direct(Rules):
     def kept_entries(self) -> int:
         return sum(map(len, self._barriers))
 
-    def state(self) -> State:
-        return {
-            "barriers": [sorted(one.values()) for one in self._barriers],
-            "known": [sorted(one.values()) for one in self._known],
-        }
+    def keep(self, saved: Saved) -> None:
+        self._barriers = self._keep(saved, "barriers", self._barriers)
+        self._known = self._keep(saved, "known", self._known)
 
-    def load(self, state: Fields) -> None:
-        self._barriers, self._known = self._loaded(state, "barriers"), self._loaded(state, "known")
-
-    def _loaded(self, state: Fields, name: str) -> list[Barrier]:
-        low, n, most = self.low, self.view.n, self.made + 1 << self.shift
-        barriers = []
-        for keys in state.rows(name, n, most=(SAVED_MAX + 1 << self.shift) - 1):
-            barrier = {key & low: key for key in keys}
-            if len(barrier) < len(keys) or any(
-                key <= low or k >= n or (k == self.me and key >= most) for k, key in barrier.items()
-            ):
-                raise state.wrong(name, keys, "one message of each process, and none to come")
-            barriers.append(barrier)
-        return barriers
+    def _keep(self, saved: Saved, name: str, barriers: list[Barrier]) -> list[Barrier]:
+        low, n, most = self.low, self.view.n, (SAVED_MAX + 1 << self.shift) - 1
+        rows = saved.rows(name, [sorted(one.values()) for one in barriers], most=most)
+        found = [{key & low: key for key in keys} for keys in rows]
+        for keys, barrier in zip(rows, found, strict=True):
+            is_right = len(barrier) == len(keys) and max(barrier, default=0) < n
+            is_right = is_right and min(keys, default=low + 1) > low
+            saved.require(is_right, name, keys, "one message of each process")
+            self.require_own(saved, name, barrier.get(self.me, 0) >> self.shift)
+        return found
 
 
 def both_minus(left: Barrier, right: Barrier, less: Barrier) -> Barrier:
@@ -251,6 +240,3 @@ def minus(left: Barrier, right: Barrier) -> Barrier:
 def spelt(view: View, barriers: Control) -> tuple[tuple[tuple[str, int], ...], ...]:
     """Return sets by names: sorted pairs (process, number)."""
     return tuple([tuple(sorted(map(view.id, barrier.values()))) for barrier in barriers])
-
-
-register(Direct)

@@ -36,14 +36,12 @@ from itertools import pairwise
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_links
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.hold import Channels
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
-from antecede.endpoint.registry import register
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.rules import State
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -93,13 +91,10 @@ class Flooding(Chained):
     """A process, its links, and the links that it opens."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="flooding",
         idea="pass every message on over all links, which keep order",
-        paper="Nédelec, Molli, Mostéfaoui 2018",
         casts=("broadcast",),
         assumptions="links that connect all, also without those who fail; every packet arrives",
         cost="a message's name; each message crosses every link once or twice",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "links": Option(
                 None,
@@ -239,43 +234,40 @@ class Flooding(Chained):
         """Return how many messages are kept for links that are being opened."""
         return sum(map(len, self._opening.values()))
 
-    def state(self) -> State:
-        opening = [[dest, list(map(_saved, kept))] for dest, kept in self._opening.items()]
-        return super().state() | {
-            "near": list(self._near),
-            "heard": format(self._heard, "x"),
-            "opening": opening,
-            "wishes": self._wishes,
-            "pings": list(self._pings),
-            "prefix": list(self._seen.prefix),
-            "ahead": [sorted(numbers) for numbers in self._seen.ahead],
-        }
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
+        n, seen = self.view.n, self._seen
+        self._near = saved.numbers("near", self._near, most=n - 1, is_open=True)
+        self._heard = saved.mask("heard", self._heard, n)
 
-    def load(self, state: Fields) -> None:
-        super().load(state)
-        n = self.view.n
-        self._near = state.numbers("near", most=n - 1)
-        self._heard = state.mask("heard", n)
-        for entry in state.list("opening"):
-            if type(entry) is not list or len(entry) != 2 or type(entry[1]) is not list:
-                raise state.wrong("opening", entry, "a member, and what is kept for it")
-            one = Fields("opening", {"dest": entry[0]})
-            dest = one.number("dest", 0, n - 1)
-            self._opening[dest] = [self._loaded(saved) for saved in entry[1]]
-        self._wishes = state.number("wishes")
-        self._pings = state.numbers("pings", n)
-        self._seen.prefix = state.numbers("prefix", n)
-        self._seen.ahead = state.beyond("ahead", self._seen.prefix)
+        def get(entry: object) -> tuple[int, list[Message]]:
+            dest, kept = saved.as_list("opening", entry, 2)
+            messages = [self._loaded(saved, one) for one in saved.as_list("opening", kept)]
+            return saved.as_numbers("opening", [dest], most=n - 1)[0], messages
 
-    def _loaded(self, saved: object) -> Message:
+        opening = [*self._opening.items()]
+        self._opening = dict(
+            saved.each(
+                "opening",
+                opening,
+                lambda one: [one[0], list(map(_saved, one[1]))],
+                get,
+                is_open=True,
+            )
+        )
+        self._wishes = saved.number("wishes", self._wishes)
+        self._pings = saved.numbers("pings", self._pings)
+        seen.prefix = saved.numbers("prefix", seen.prefix)
+        seen.ahead = saved.rows("ahead", seen.ahead, leasts=[one + 2 for one in seen.prefix])
+
+    def _loaded(self, saved: Saved, value: object) -> Message:
         """Return what :func:`_saved` returned."""
-        names = ("sender", "seq", "dests", "payload", "target", "number")
-        values = saved if type(saved) is list and len(saved) == len(names) else [None] * len(names)
-        one, n = Fields("opening", dict(zip(names, values, strict=True))), self.view.n
-        sender, seq = one.number("sender", 0, n - 1), one.number("seq")
-        dests, payload = one.mask("dests", n), one.value("payload", bytes)
-        ping = one.number("target", 0, n - 1), one.number("number")
-        return Message(self.view, sender, seq, dests, payload, None if seq else ping)
+        sender, seq, dests, payload, target, number = saved.as_list("opening", value, 6)
+        n, mask = self.view.n, saved.as_mask("opening", dests, self.view.n)
+        saved.as_numbers("opening", [sender, target], most=n - 1)
+        saved.as_numbers("opening", [seq, number])
+        saved.require(type(payload) is bytes, "opening", payload, "bytes")
+        return Message(self.view, sender, seq, mask, payload, None if seq else (target, number))
 
 
 def _saved(message: Message) -> list[object]:
@@ -289,6 +281,3 @@ def _ring(members: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return a link from each to the next, and from the last to the first."""
     around = members if len(members) < 3 else (*members, members[0])
     return tuple(pairwise(around))
-
-
-register(Flooding)

@@ -20,19 +20,17 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.registry import register, rules_of, view_of
+from antecede.endpoint.registry import rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.rules import State, Wire
+from antecede.endpoint.rules import Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -178,12 +176,10 @@ class Hierarchy(Chained):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="hierarchy",
         idea="representatives run optimal among themselves, each for its cluster",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         assumptions="disjoint clusters; representatives that do not fail; every packet arrives",
         cost="a number and as optimal with a process per cluster; two more hops per level, at most",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "clusters": Option(
                 None,
@@ -341,33 +337,25 @@ class Hierarchy(Chained):
     def kept_entries(self) -> int | None:
         return self._inner.kept_entries() if self._is_root else None
 
-    def state(self) -> State:
-        inner = {"made": self._inner.made, "rules": self._inner.state()} if self._is_root else None
-        return super().state() | {"taken": list(self._taken), "inner": inner}
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
+        self._taken = saved.numbers("taken", self._taken)
+        if self._is_root:
+            saved.part("inner", self._keep_inner)
+        else:
+            saved.require(saved.plain("inner") is None, "inner", "a state", "none")
 
-    def load(self, state: Fields) -> None:
-        super().load(state)
-        self._taken = state.numbers("taken", len(self._taken))
-        inner, rules = state.take("inner"), self._inner
-        if (inner is None) == self._is_root:
-            raise state.wrong("inner", inner, "a state of representatives, and only for them")
-        if not self._is_root:
-            return
-        fields = Fields("inner", inner)
-        rules.made = fields.number("made")
+    def _keep_inner(self, saved: Saved) -> None:
+        """Keep the inner protocol's side; ``reached`` has its places too."""
+        rules = self._inner
+        rules.made = saved.number("made", rules.made)
         rules.is_stale = self.is_stale
         for place in range(len(rules.reached)):
             number = self.reached[self._offset + place] >> self.shift
             rules.reached[place] = number << rules.low.bit_length() | place
-        saved = fields.fields("rules")
-        rules.load(saved)
-        saved.end()
-        fields.end()
+        saved.part("rules", rules.keep)
 
 
 def _pairs(members: Names) -> tuple[Names, ...]:
     """Return disjoint clusters of two; an odd member is alone."""
     return tuple(members[i : i + 2] for i in range(0, len(members), 2))
-
-
-register(Hierarchy)

@@ -17,12 +17,9 @@ References
    Transactions on Computer Systems 5(1):47-76, 1987. https://doi.org/10.1145/7351.7478
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     COUNT_MAX,
@@ -45,8 +42,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -159,9 +156,7 @@ class History(Rules):
     """The part of the past that others may still need, at one process."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="history",
         idea="the whole causal past travels along, except what is known to be delivered",
-        paper="Birman, Joseph 1987",
         guarantee="causal order, and no message ever waits",
         assumptions=(
             "fixed membership; every packet arrives eventually; members bring the messages of "
@@ -171,7 +166,6 @@ class History(Rules):
             "every earlier message not known to be delivered, with its payload, without bound; and "
             "what is known to be delivered, at most n*n numbers, which the model does not count"
         ),
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         unmarked_by_skip=(
             "a message that came along with another does not tell what its sender knew to be "
             "delivered"
@@ -281,25 +275,22 @@ class History(Rules):
         self._prune()
         return len(self._past)
 
-    def state(self) -> State:
-        self._prune()
+    def keep(self, saved: Saved) -> None:
+        if not saved.is_read:
+            self._prune()
         past = [[key, format(old.dests, "x"), old.payload] for key, old in self._past.items()]
-        return {"past": past, "seen": list(self._seen), "known": [list(r) for r in self._known]}
+        past = saved.plain("past", past)
+        self._seen = saved.keys("seen", self._seen, self.view.shift)
+        if not self.is_stale:
+            self.require_own(saved, "seen", self._seen[self.me] >> self.view.shift)
+        self._known = saved.rows("known", self._known, self.view.n)
+        if saved.is_read:
+            self._past = dict([self._as_past(saved, one) for one in saved.as_list("past", past)])
 
-    def load(self, state: Fields) -> None:
-        view = self.view
-        self._seen = state.keys("seen", view.n, view.shift)
-        if self._seen[self.me] >> view.shift > self.made and not self.is_stale:
-            raise state.wrong("seen", self._seen, f"at most {self.made} messages of its own")
-        self._known = [tuple(row) for row in state.rows("known", view.n, view.n)]
-        for entry in state.list("past"):
-            if type(entry) is not list or [type(part) for part in entry] != [int, str, bytes]:
-                raise state.wrong("past", entry, "a key, destinations and a payload")
-            key, dests = entry[0], state.as_mask("past", entry[1], view.n)
-            sender, seq = key & view.low, key >> view.shift
-            if not is_key(key, view) or key > self._seen[sender]:
-                raise state.wrong("past", key, "messages that were seen")
-            self._past[key] = new_message(view, sender, seq, dests, entry[2], None)
-
-
-register(History)
+    def _as_past(self, saved: Saved, value: object) -> tuple[int, Message]:
+        key, dests, payload = saved.as_list("past", value, 3)
+        view, mask = self.view, saved.as_mask("past", dests, self.view.n)
+        is_right = type(key) is int and is_key(key, view) and key <= self._seen[key & view.low]
+        is_right = is_right and type(payload) is bytes
+        saved.require(is_right, "past", key, "messages that were seen, and their payloads")
+        return key, new_message(view, key & view.low, key >> view.shift, mask, payload, None)

@@ -32,12 +32,11 @@ from operator import gt
 from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, Wire, knows_too_much
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -129,9 +128,7 @@ class Matrix(Counted):
     """One process's matrix."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="matrix",
         idea="an n x n matrix of messages sent",
-        paper="Raynal, Schiper, Toueg 1991",
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",
@@ -207,26 +204,19 @@ class Matrix(Counted):
     def kept_entries(self) -> int:
         return self.view.n**2
 
-    def state(self) -> State:
-        sent = [list(row) for row in self._sent]
-        return {"sent": sent, "tops": list(self._tops), "newest": list(self._newest)}
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         n, shift = self.view.n, self.shift
-        rows = state.rows("sent", n, n)
-        self._sent = list(map(tuple, rows))
-        self._tops = state.keys("tops", n, shift)
-        self._newest = state.numbers("newest", n)
-        if any(row[k] or max(row) > self._tops[k] >> shift for k, row in enumerate(rows)):
-            raise state.wrong("sent", rows, "counts up to the last number, and 0 for itself")
-        if self._tops[self.me] >> shift > self.made:
-            raise state.wrong("tops", self._tops, f"at most {self.made} messages of its own")
+        self._sent = rows = saved.rows("sent", self._sent, n)
+        self._tops = saved.keys("tops", self._tops, shift)
+        self._newest = saved.numbers("newest", self._newest)
+        is_right = all(
+            max(row) <= self._tops[k] >> shift and not row[k] for k, row in enumerate(rows)
+        )
+        saved.require(is_right, "sent", rows, "counts up to the last number, and 0 for itself")
+        self.require_own(saved, "tops", self._tops[self.me] >> shift)
 
 
 def spelt(view: View, rows: list[Row]) -> tuple[tuple[str, Row], ...]:
     """Return a matrix by names, rows and columns sorted."""
     order = [view.numbers[name] for name in sorted(view.members)]
     return tuple([(view.members[k], tuple([rows[k][d] for d in order])) for k in order])
-
-
-register(Matrix)

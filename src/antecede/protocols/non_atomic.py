@@ -45,19 +45,16 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.delivered import Delivered
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import NOBODY, Own, State
+from antecede.endpoint.rules import NOBODY, Own
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -109,7 +106,6 @@ class NonAtomic(Logged):
     """One process's log, and what its open non-atomic event has set aside."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="non_atomic",
         idea="no order among the parts of a non-atomic event",
         paper="Kshemkalyani, Singhal 1998 (their question, answered in part)",
         guarantee="causal order between different non-atomic events",
@@ -189,29 +185,18 @@ class NonAtomic(Logged):
         """Return the entries of the log, and what is set aside."""
         return super().kept_entries() + sum(map(len, self._aside))
 
-    def state(self) -> State:
-        return super().state() | {
-            "aside": [sorted(keys) for keys in self._aside],
-            "start": self._start + 1,
-            "first": self._first,
-            "delivered": self._delivered.state(),
-        }
-
-    def load(self, state: Fields) -> None:
-        super().load(state)
-        view = self.view
-        for dest, keys in enumerate(state.rows("aside", view.n, most=max(self._tops))):
-            if any(k & view.low >= view.n or k > self._tops[k & view.low] for k in keys):
-                raise state.wrong("aside", keys, "messages that are known of")
-            self._aside[dest] = set(keys)
-        self._start = state.number("start") - 1
-        self._first = state.number("first", 0, self.made)
-        self._delivered.load(state.fields("delivered"))
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
+        tops, low = self._tops, self.view.low
+        self._aside = saved.rows("aside", self._aside, most=max(tops))
+        for keys in self._aside:
+            is_right = all(key & low < self.view.n and key <= tops[key & low] for key in keys)
+            saved.require(is_right, "aside", keys, "messages that are known of")
+        self._start = saved.number("start", self._start + 1) - 1
+        self._first = saved.number("first", self._first, 0, self.made)
+        saved.part("delivered", self._delivered.keep)
 
 
 def _is_part(view: View, key: int, sender: int, first: int) -> bool:
     """Tell whether a message belongs to the non-atomic event of a sender with this first one."""
     return key & view.low == sender and key >> view.shift >= first
-
-
-register(NonAtomic)

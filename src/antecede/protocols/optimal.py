@@ -54,12 +54,9 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
 from antecede.endpoint.messages import (
@@ -72,8 +69,8 @@ from antecede.endpoint.messages import (
     Packet,
 )
 from antecede.endpoint.numbers import BYTE, put_ascending
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -110,9 +107,7 @@ class Optimal(Rules):
     """One process's log of messages whose delivery is not yet certain."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="optimal",
         idea="exactly what the Propagation Constraints require",
-        paper="Kshemkalyani, Singhal 1998",
         guarantee="causal order; the log is exactly what the Propagation Constraints require",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
@@ -283,12 +278,8 @@ class Optimal(Rules):
             self._merge()
         return self._tops, self._log
 
-    def state(self) -> State:
-        tops, log = self._settled()
-        return {"tops": list(tops), "log": logs.saved(log)}
-
-    def load(self, state: Fields) -> None:
-        self._tops, self._log = logs.loaded(self, state)
+    def keep(self, saved: Saved) -> None:
+        self._tops, self._log = logs.keep_log(self, saved, *self._settled())
 
 
 # Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
@@ -486,19 +477,18 @@ class Differential(Optimal):
         self._merge()
         return source, place
 
-    def state(self) -> State:
-        return super().state() | {
-            "last_sent": [logs.saved(entries) for entries in self._last_sent],
-            "last_received": [logs.saved(entries) for entries in self._last_received],
-        }
-
-    def load(self, state: Fields) -> None:
-        super().load(state)
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
         tops = [SAVED_MAX << self.shift] * self.view.n  # entries of any clock
-        for name, kept in (("last_sent", self._last_sent), ("last_received", self._last_received)):
-            for place, entries in enumerate(state.list(name, self.view.n)):
-                one = Fields(name, {name: entries})
-                kept[place] = logs.load_log(one, name, self.view, tops, is_open=True)
+
+        def kept(name: str, logs_: list[Entries]) -> list[Entries]:
+            def get(value: object) -> Entries:
+                return logs.as_log(saved, name, value, self.view, tops, is_open=True)
+
+            return saved.each(name, logs_, logs.in_hex, get)
+
+        self._last_sent = kept("last_sent", self._last_sent)
+        self._last_received = kept("last_received", self._last_received)
 
 
 def _change(before: Entries, after: Entries) -> Change:
@@ -512,6 +502,3 @@ def _change(before: Entries, after: Entries) -> Change:
     fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
     change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)
     return (False, gone, fresh) if change.model_bytes < whole.model_bytes else (True, [], after)
-
-
-register(Optimal)

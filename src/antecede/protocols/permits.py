@@ -55,21 +55,18 @@ References
 
 from typing import ClassVar
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
     Rules,
-    State,
     Wire,
+    as_message,
     knows_too_much,
-    load_message,
-    load_open,
     saved_message,
 )
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -112,7 +109,6 @@ class Permits(Rules):
     """One process's copies that wait for permits, and the permits that others wait for."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="permits",
         idea="deliver at once, send on by permit",
         paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
@@ -265,48 +261,42 @@ class Permits(Rules):
         """Return how many permits this process needs or owes."""
         return len(self._needs) + sum(map(len, self._owed))
 
-    def state(self) -> State:
-        return {
-            "output": [
-                [[sorted(map(list, needs.items())), saved_message(message)] for needs, message in q]
-                for q in self._output
-            ],
-            "needs": sorted(map(list, self._needs.items())),
-            "permits": list(self._permits),
-            "mark": self._mark,
-            "places": list(self._places),
-            "last": list(self._last),
-            "open": [list(numbers) for numbers in self._open],
-            "owed": [list(levels) for levels in self._owed],
-        }
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         n = self.view.n
-        for dest, queue in enumerate(state.list("output", n)):
-            if not isinstance(queue, list):
-                raise state.wrong("output", queue, "copies that wait")
-            for entry in queue:
-                one = Fields("output", dict(zip(("needs", "message"), entry, strict=True)))
-                message = load_message(self, one, "message", one.take("message"))
-                if not message.dests >> dest & 1:
-                    raise state.wrong("output", entry, f"copies for member {dest}")
-                self._output[dest].append((one.by_number("needs", n), message))
-            if queue and not self._output[dest][0][0]:
-                raise state.wrong("output", queue, "copies that wait for permits")
-        self.queued = sum(map(len, self._output))
-        self._needs = state.by_number("needs", n)
-        self._permits = state.numbers("permits", n)
-        self._mark = state.number("mark", 0, self.made)
-        self._places = state.numbers("places", n, most=self.made)
-        self._last = state.numbers("last", n, most=self.made)
-        self._open = load_open(self, state, "open", self._mark + 1)
-        self._owed = load_open(self, state, "owed", self._mark + 1, has_repeats=True)
+        output = [saved_copies(queue) for queue in self._output]
+        found = saved.each("output", output, list, lambda queue: saved.as_list("output", queue))
+        self._needs = saved.by_number("needs", self._needs, n)
+        self._permits = saved.numbers("permits", self._permits)
+        self._mark = saved.number("mark", self._mark, 0, self.made)
+        self._places = saved.numbers("places", self._places, most=self.made)
+        self._last = saved.numbers("last", self._last, most=self.made)
+        leasts = [self._mark + 1] * n
+        self._open = saved.rows("open", self._open, most=self.made, leasts=leasts)
+        self._owed = saved.rows("owed", self._owed, most=self.made, leasts=leasts, has_repeats=True)
+        if saved.is_read:
+            self._output = [self._loaded(saved, dest, queue) for dest, queue in enumerate(found)]
+            self.queued = sum(map(len, self._output))
+
+    def _loaded(
+        self, saved: Saved, dest: int, copies: list[object]
+    ) -> list[tuple[Levels, Message]]:
+        """Return the copies that waited for permits on their way to a destination."""
+        queue = []
+        for entry in copies:
+            needs, message = saved.as_list("output", entry, 2)
+            one = as_message(self, saved, "output", message)
+            saved.require(one.dests >> dest & 1, "output", entry, f"copies for member {dest}")
+            queue.append((saved.as_by_number("output", needs, self.view.n), one))
+        saved.require(not queue or queue[0][0], "output", copies, "copies that wait for permits")
+        return queue
+
+
+def saved_copies(queue: list[tuple[Levels, Message]]) -> list[object]:
+    """Return copies that wait as state has them."""
+    return [[in_pairs(needs), saved_message(message)] for needs, message in queue]
 
 
 def _level(message: Message) -> int:
     """Return up to which of the sender's messages the receiver needs a permit."""
     others = message.dests & ~(1 << message.sender)
     return message.seq - (others & others - 1 == 0)
-
-
-register(Permits)

@@ -29,7 +29,6 @@ from bisect import insort
 from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import (
     CLOCK_BYTES,
@@ -41,8 +40,8 @@ from antecede.endpoint.messages import (
     Packet,
 )
 from antecede.endpoint.numbers import read_count, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -114,7 +113,6 @@ class Phases(Rules):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="phases",
         idea="one integer per group; silent members are asked",
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
@@ -124,7 +122,6 @@ class Phases(Rules):
             "fill: what waits for an answer waits forever if a packet before that is refused"
         ),
         cost="one integer per group and one more; questions and answers when members are silent",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={"groups": GROUPS},
         unmarked_by_skip="a stamp does not say which messages its sender knew of",
         research=True,
@@ -320,17 +317,12 @@ class Phases(Rules):
         place = self._heard + source
         self.reached[place] = COUNT_MAX << self.shift | place
 
-    def state(self) -> State:
-        counts = {"asked": list(self._asked), "last": list(self._last), "lost": list(self._lost)}
-        return {"clock": self._clock, "stamps": list(self._stamps), **counts}
-
-    def load(self, state: Fields) -> None:
-        n = self.view.n
-        self._clock = state.number("clock")
-        self._stamps = state.numbers("stamps", len(self._stamps), most=self._clock)
-        self._asked = state.numbers("asked", n)
-        self._last = state.numbers("last", n, most=self.made)
-        self._lost = state.numbers("lost", n)
+    def keep(self, saved: Saved) -> None:
+        self._clock = saved.number("clock", self._clock)
+        self._stamps = saved.numbers("stamps", self._stamps, most=self._clock)
+        self._asked = saved.numbers("asked", self._asked)
+        self._last = saved.numbers("last", self._last, most=self.made)
+        self._lost = saved.numbers("lost", self._lost)
 
 
 def _stamp_of(message: Message) -> int:
@@ -339,6 +331,3 @@ def _stamp_of(message: Message) -> int:
 
 def _is_question(packet: Packet) -> bool:
     return not packet.content.seq and not packet.content.control[0]
-
-
-register(Phases)

@@ -20,12 +20,11 @@ References
 from hashlib import blake2b
 from typing import ClassVar, cast
 
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
@@ -78,7 +77,6 @@ class Probabilistic(Rules):
     """One process's counters: they are places, so keys are counts. Messages have places behind."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="probabilistic",
         idea="few counters that processes share; order is lost by chance",
         paper="Mostéfaoui, Weiss 2017 (reconstructed from its abstract)",
         casts=("broadcast",),
@@ -184,15 +182,9 @@ class Probabilistic(Rules):
         """Return 0: counters are no numbers of messages."""
         return 0
 
-    def state(self) -> State:
-        return {"gone": format(self._gone, "x"), "uncounted": self._uncounted}
-
-    def load(self, state: Fields) -> None:
-        """Check the counters, which the endpoint keeps."""
-        self._gone = state.mask("gone", self.view.n)
-        self._uncounted = state.number("uncounted", 0, self.made)
-        if any(key >> self.shift for key in self.reached[self._counters :]):
-            raise state.wrong("reached", self.reached, f"{self._counters} counters")
-
-
-register(Probabilistic)
+    def keep(self, saved: Saved) -> None:
+        """Keep what the endpoint does not, and check the counters."""
+        self._gone = saved.mask("gone", self._gone, self.view.n)
+        self._uncounted = saved.number("uncounted", self._uncounted, 0, self.made)
+        is_right = not any(key >> self.shift for key in self.reached[self._counters :])
+        saved.require(is_right, "reached", self.reached, f"{self._counters} counters")

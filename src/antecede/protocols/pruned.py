@@ -45,17 +45,14 @@ References
    journal form.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from antecede.endpoint import logs
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import NOBODY, Own, State
+from antecede.endpoint.rules import NOBODY, Own
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 
 
@@ -78,7 +75,6 @@ class Pruned(Logged):
     """One process's control information."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="pruned",
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
         guarantee="causal order; the log is exactly what the Propagation Constraints require",
@@ -159,18 +155,14 @@ class Pruned(Logged):
             "already": self._already,
         }
 
-    def state(self) -> State:
-        return super().state() | {"stale": self._stale} | self.notes()
-
-    def load(self, state: Fields) -> None:
-        super().load(state)
+    def keep(self, saved: Saved) -> None:
+        super().keep(saved)
         last = self._tops[self.me]
-        self._stale = stale = state.number("stale", 0, last)
-        if stale and (stale & self.low != self.me or stale in self._log or stale == last):
-            raise state.wrong("stale", stale, "an older message of its own that names nobody")
-        self._delivered = state.number("just_delivered")
-        self._replaced = state.number("just_replaced")
-        self._already = state.number("already")
-
-
-register(Pruned)
+        self._stale = stale = saved.number("stale", self._stale, 0, last)
+        is_old = stale & self.low == self.me and stale not in self._log and stale != last
+        saved.require(
+            not stale or is_old, "stale", stale, "an older message of its own that names nobody"
+        )
+        self._delivered = saved.number("just_delivered", self._delivered)
+        self._replaced = saved.number("just_replaced", self._replaced)
+        self._already = saved.number("already", self._already)

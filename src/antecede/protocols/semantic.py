@@ -50,11 +50,10 @@ References
    https://doi.org/10.1007/3-540-44467-X_6
 """
 
-from operator import add, gt, sub
+from operator import add, gt, le, sub
 from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ControlSize, Message, Packet
 from antecede.endpoint.numbers import (
@@ -65,8 +64,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, Own, State, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, Wire, knows_too_much
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -122,12 +121,9 @@ class Semantic(Counted):
     """One process's two matrices, and how far its own events are covered."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="semantic",
         idea="only the dependencies that sends declare",
-        paper="Gambhire, Kshemkalyani 2000",
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="2*n*n integers per copy",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: 2 * n * n, lambda n: 8 * n * n, lambda n: 8 * n * n, cubic=True),
         orders_by_after=True,
@@ -241,33 +237,28 @@ class Semantic(Counted):
         """Return ``covered``: the number of the last own event in MCV."""
         return {"covered": self._covered}
 
-    def state(self) -> State:
-        return {
-            "prev": list(map(list, self._prev)),
-            "conc": list(map(list, self._conc)),
-            "first": list(self._first),
-            "last": list(self._last),
-            "newest": list(self._newest),
-            "ahead": [sorted(map(list, ahead.items())) for ahead in self._ahead],
-            "covered": self._covered,
-            "open": [list(pair) for pair in self._open],
-        }
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         n, shift = self.view.n, self.shift
-        self._prev = list(map(tuple, state.rows("prev", n, n)))
-        self._conc = list(map(tuple, state.rows("conc", n, n)))
-        self._first, self._last = state.keys("first", n, shift), state.keys("last", n, shift)
-        self._newest = state.numbers("newest", n)
-        for k, pairs in enumerate(state.list("ahead", n)):
-            self._ahead[k] = dict(Fields("ahead", {"pairs": pairs}).pairs("pairs"))
-            if any(place <= (self.reached[k] >> shift) + 1 for place in self._ahead[k]):
-                raise state.wrong("ahead", pairs, "messages after a gap")
-        self._covered, self._open = state.number("covered"), state.pairs("open")
-        if any(map(gt, self._first, self._last)) or self._last[self.me] >> shift > self.made:
-            raise state.wrong("last", self._last, f"at most {self.made} messages of its own")
-        if self._open != sorted(set(self._open)):
-            raise state.wrong("open", self._open, "sends in order")
-
-
-register(Semantic)
+        self._prev, self._conc = (
+            saved.rows("prev", self._prev, n),
+            saved.rows("conc", self._conc, n),
+        )
+        self._first = saved.keys("first", self._first, shift)
+        self._last = saved.keys("last", self._last, shift)
+        self._newest = saved.numbers("newest", self._newest)
+        self._ahead = saved.each(
+            "ahead",
+            self._ahead,
+            in_pairs,
+            lambda one: saved.as_by_number("ahead", one, SAVED_MAX + 1),
+        )
+        for k, ahead in enumerate(self._ahead):
+            is_beyond = min(ahead, default=SAVED_MAX) > (self.reached[k] >> shift) + 1
+            saved.require(is_beyond, "ahead", ahead, "messages after a gap")
+        self._covered = saved.number("covered", self._covered)
+        self._open = saved.tuples("open", self._open, 2)
+        self.require_own(saved, "last", self._last[self.me] >> shift)
+        is_right = all(map(le, self._first, self._last))
+        saved.require(is_right, "last", self._last, "nothing before the first")
+        is_sorted = self._open == sorted(set(self._open))
+        saved.require(is_sorted, "open", self._open, "sends in order")

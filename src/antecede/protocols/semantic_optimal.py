@@ -57,21 +57,18 @@ References
    first appeared in 2015). https://doi.org/10.1016/j.future.2017.04.044
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.delivered import Delivered
-from antecede.endpoint.fields import SAVED_MAX, Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log
 from antecede.endpoint.messages import FREE, PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State, Wire
+from antecede.endpoint.rules import Own, Rules, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
@@ -146,12 +143,10 @@ class SemanticOptimal(Rules):
     """One process's logs after its recent events."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="semantic_optimal",
         idea="declared dependencies, with logs like optimal's",
         paper="Gambhire, Kshemkalyani 2000 (their remark, worked out here)",
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="one entry per message not yet certain, one id per remaining destination",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "window": Option(default=16, doc="for how many recent events the log is kept"),
             "points": Option(
@@ -310,34 +305,32 @@ class SemanticOptimal(Rules):
         """Return the entries, prefixes and points of the latest log, as a packet counts them."""
         return sum(map(len, _spelt(self.view, self._latest())))
 
-    def state(self) -> State:
-        parts = [
-            {"log": logs.saved(log), "prefixes": list(prefixes), "points": list(points)}
-            for log, prefixes, points in self._logs
-        ]
-        delivered = self._delivered.state()
-        return {"at": list(self._at), "logs": parts, "first": self._first, "delivered": delivered}
+    def keep(self, saved: Saved) -> None:
+        self._at = saved.numbers("at", self._at, is_open=True)
+        is_right = self._at == sorted(set(self._at)) and len(self._at) <= self._window
+        saved.require(is_right, "at", self._at, f"at most {self._window} ascending events")
+        kept = saved.each("logs", self._logs, self._saved, self._loaded, is_open=True)
+        self._logs = kept
+        saved.require(len(kept) == len(self._at), "logs", len(kept), "one after each event")
+        self._first = saved.number("first", self._first, 0, self._at[0] if self._at else 0)
+        saved.part("delivered", self._delivered.keep)
 
-    def load(self, state: Fields) -> None:
-        view = self.view
-        self._at = state.numbers("at")
-        if sorted(set(self._at)) != self._at or len(self._at) > self._window:
-            raise state.wrong("at", self._at, f"at most {self._window} ascending events")
-        highest = (SAVED_MAX + 1 << self.shift) - 1
+    def _saved(self, known: Known) -> object:
+        log, prefixes, points = known
+        return {"log": logs.in_hex(log), "prefixes": [*prefixes], "points": [*points]}
+
+    def _loaded(self, value: object) -> Known:
+        view, saved, highest = self.view, Saved("log", value), (SAVED_MAX + 1 << self.shift) - 1
         most = [highest] * view.n
         most[self.me] = self.made << self.shift | self.me
-        for part in state.list("logs", len(self._at)):
-            fields = Fields("log", part)
-            log = logs.load_log(fields, "log", view, most)
-            prefixes = fields.keys("prefixes", view.n, self.shift)
-            points = fields.numbers("points", most=highest)
-            fields.end()
-            is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)
-            if not is_real or sorted(set(points)) != points or prefixes[self.me] > most[self.me]:
-                raise state.wrong("logs", part, "points beyond prefixes, and no unsent messages")
-            self._logs.append((log, prefixes, points))
-        self._first = state.number("first", 0, self._at[0] if self._at else 0)
-        self._delivered.load(state.fields("delivered"))
+        log = logs.as_log(saved, "log", saved.plain("log"), view, most)
+        prefixes = saved.keys("prefixes", most, self.shift)
+        points = saved.numbers("points", [], most=highest, is_open=True)
+        is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)
+        is_right = is_real and points == sorted(set(points)) and prefixes[self.me] <= most[self.me]
+        saved.require(is_right, "points", points, "points beyond prefixes, and no unsent messages")
+        saved.read(lambda _: None)
+        return log, prefixes, points
 
 
 def _parts(packet: Packet) -> tuple[Shared, Single]:
@@ -351,6 +344,3 @@ def _spelt(view: View, known: Known) -> tuple[Entries, Pairs, Pairs]:
     said = [key for key, newest in zip(prefixes, last, strict=True) if key != newest]
     ids = view.id
     return logs.spelt(view, [], log), tuple(sorted(map(ids, said))), tuple(sorted(map(ids, points)))
-
-
-register(SemanticOptimal)

@@ -34,7 +34,6 @@ References
 from typing import Any, ClassVar
 
 from antecede.endpoint.counts import ascending, gaps
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import (
@@ -45,15 +44,13 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.registry import register
 from antecede.endpoint.rules import (
     NOBODY,
     Rules,
-    State,
     Wire,
-    load_message,
-    saved_message,
+    keep_messages,
 )
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -143,11 +140,9 @@ class Serial(Rules):
     """One process, its messages that wait for the token, and the token while it is here."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="serial",
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         cost="one pair per copy; at most n on the token; three control packets per turn",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "entries": Option(
                 "own",
@@ -264,46 +259,27 @@ class Serial(Rules):
         elif self._queue:
             self._wish()
 
-    def state(self) -> State:
-        token, lent = self._token, self._lent
-        return {
-            "queue": [saved_message(message) for message in self._queue],
-            "token": _saved(token),
-            "lent": None if lent is None else [lent[0], _saved(lent[1])],
-            "wishes": list(self._wishes),
-            "has_asked": self._has_asked,
-            "home": self._home,
-            "gone": format(self._gone, "x"),
-        }
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         n = self.view.n
-        self._queue = [load_message(self, state, "queue", one) for one in state.list("queue")]
+        self._queue = keep_messages(self, saved, "queue", self._queue)
         self.queued = len(self._queue)
-        self._token = self._load_token(state, state.take("token"))
-        lent = state.take("lent")
-        if lent is not None:
-            if type(lent) is not list or len(lent) != 2 or lent[0] not in range(n):
-                raise state.wrong("lent", lent, "a member and a token")
-            self._lent = lent[0], self._load_token(state, lent[1]) or {}
-        self._wishes = state.numbers("wishes", most=n - 1)
-        self._has_asked = state.value("has_asked", bool)
-        self._home = state.number("home", 0, n - 1)
-        self._gone = state.mask("gone", n)
-        if (self._token is not None or self._lent is not None) and self.me != self._home:
-            raise state.wrong("token", self._token, "no token away from its home")
+        token = saved.plain("token", None if self._token is None else in_pairs(self._token))
+        lent = saved.plain("lent", self._lent and [self._lent[0], in_pairs(self._lent[1])])
+        if saved.is_read:
+            self._token = None if token is None else self._as_token(saved, token)
+            if lent is not None:
+                dest, token = saved.as_list("lent", lent, 2)
+                saved.require(dest in range(n), "lent", dest, "a member and a token")
+                self._lent = dest, self._as_token(saved, token)
+        self._wishes = saved.numbers("wishes", self._wishes, most=n - 1, is_open=True)
+        self._has_asked = saved.value("has_asked", self._has_asked)
+        self._home = saved.number("home", self._home, 0, n - 1)
+        self._gone = saved.mask("gone", self._gone, n)
+        is_away = self.me != self._home and (self._token is not None or self._lent is not None)
+        saved.require(not is_away, "token", self._token, "no token away from its home")
 
-    def _load_token(self, state: Fields, saved: object) -> Token | None:
-        if saved is None:
-            return None
-        token = Fields("token", {"token": saved}).by_number("token", self.view.n)
-        if not all(is_key(key, self.view) for key in token.values()):
-            raise state.wrong("token", saved, "destinations and messages to them")
+    def _as_token(self, saved: Saved, value: object) -> Token:
+        token = saved.as_by_number("token", value, self.view.n, SAVED_MAX + 1 << self.view.shift)
+        is_right = all(is_key(key, self.view) for key in token.values())
+        saved.require(is_right, "token", value, "destinations and messages to them")
         return token
-
-
-def _saved(token: Token | None) -> list[list[int]] | None:
-    return None if token is None else sorted(map(list, token.items()))
-
-
-register(Serial)

@@ -22,11 +22,10 @@ References
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_member
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, Option, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.vectors import VectorWire
 from antecede.endpoint.view import View
 
@@ -35,9 +34,7 @@ class Server(Rules):
     """The latest requests that a client or the server knows of."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="server",
         idea="requests to one server in causal order",
-        paper="Kearns, Koodalattupuram 1989",
         casts=("unicast",),
         guarantee="only the server delivers in causal order; clients deliver in any order",
         assumptions="one known server; every packet arrives eventually",
@@ -86,13 +83,6 @@ class Server(Rules):
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         return packet.content.control[sender] >> self.view.shift >= seq
 
-    def state(self) -> State:
-        return {"latest": list(self._latest)}
-
-    def load(self, state: Fields) -> None:
-        self._latest = state.keys("latest", self.view.n, self.view.shift)
-        if self._latest[self.me] >> self.view.shift > self.made:
-            raise state.wrong("latest", self._latest, f"at most {self.made} requests of its own")
-
-
-register(Server)
+    def keep(self, saved: Saved) -> None:
+        self._latest = saved.keys("latest", self._latest, self.view.shift)
+        self.require_own(saved, "latest", self._latest[self.me] >> self.view.shift)

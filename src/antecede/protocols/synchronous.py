@@ -21,12 +21,11 @@ References
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import UsageError
 
@@ -51,7 +50,6 @@ class Synchronous(Rules):
     """
 
     INFO: ClassVar = ProtocolInfo(
-        name="synchronous",
         idea="the sender is blocked until the receiver has delivered",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
         casts=("unicast",),
@@ -126,16 +124,11 @@ class Synchronous(Rules):
         if self._awaited is not None and self._awaited[0] == source:
             self._go_on()
 
-    def state(self) -> State:
-        return {"awaited": None if self._awaited is None else list(self._awaited)}
-
-    def load(self, state: Fields) -> None:
-        awaited = state.take("awaited")
-        if awaited is not None:
-            one = Fields("awaited", {"awaited": awaited}).numbers("awaited", 2)
-            if one[0] >= self.view.n or one[0] == self.me or not 1 <= one[1] <= self.made:
-                raise state.wrong("awaited", one, "another member, and a message that was sent")
-            self._awaited = one[0], one[1]
-
-
-register(Synchronous)
+    def keep(self, saved: Saved) -> None:
+        awaited = saved.plain("awaited", None if self._awaited is None else list(self._awaited))
+        if saved.is_read and awaited is not None:
+            self._awaited = dest, seq = saved.as_pair("awaited", awaited)
+            is_right = dest < self.view.n and dest != self.me and 1 <= seq <= self.made
+            saved.require(
+                is_right, "awaited", awaited, "another member, and a message that was sent"
+            )

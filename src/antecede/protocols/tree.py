@@ -32,7 +32,6 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_links
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.registry import register
 from antecede.endpoint.relays import Chained
 from antecede.endpoint.view import View
 from antecede.errors import UsageError
@@ -61,12 +60,9 @@ class Tree(Chained):
     """A process, its neighbours in the tree, and whom it reaches by each."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="tree",
         idea="messages go along a tree of links that keep order",
-        paper="Blessing, Clebsch, Drossopoulou 2017",
         assumptions="a fixed tree; no process fails, for each joins parts; every packet arrives",
         cost="the name of the message before on a link; a packet and a hop per link on the way",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "links": Option(
                 None,
@@ -135,6 +131,3 @@ def _side(beside: list[list[int]], me: int, near: int) -> int:
         side |= 1 << here
         rest += [(further, here) for further in beside[here] if further != behind]
     return side
-
-
-register(Tree)

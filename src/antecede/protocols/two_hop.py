@@ -22,12 +22,11 @@ References
 
 from typing import Any, ClassVar, cast
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import Own, Rules, State
+from antecede.endpoint.rules import Own, Rules
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.vectors import VectorWire
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
@@ -64,7 +63,6 @@ class TwoHop(Rules):
     """What one process knows first-hand about who sent what to whom."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="two_hop",
         idea="order over causal chains of length two only",
         paper="Kshemkalyani, Singhal 1998, section 7.1, lemma 8",
         guarantee="order over chains of at most two messages; longer chains are not ordered",
@@ -111,18 +109,8 @@ class TwoHop(Rules):
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         return packet.own[sender] >> self.view.shift >= seq
 
-    def state(self) -> State:
-        shift = self.view.shift
-        return {"known": [[key >> shift for key in column] for column in self._known]}
-
-    def load(self, state: Fields) -> None:
+    def keep(self, saved: Saved) -> None:
         n, shift = self.view.n, self.view.shift
-        self._known = [
-            [number << shift | sender for sender, number in enumerate(column)]
-            for column in state.rows("known", n, n)
-        ]
-        if max([column[self.me] for column in self._known]) >> shift > self.made:
-            raise state.wrong("known", self._known, f"at most {self.made} messages of its own")
-
-
-register(TwoHop)
+        known = saved.rows("known", [[key >> shift for key in column] for column in self._known], n)
+        self._known = [[q << shift | k for k, q in enumerate(column)] for column in known]
+        self.require_own(saved, "known", max([column[self.me] for column in known]))

@@ -30,12 +30,11 @@ References
 from operator import ge, le, sub
 from typing import ClassVar
 
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, get_vector, put_block, put_vector
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, State, Wire
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -91,9 +90,7 @@ class Vectors(Rules):
     """One process's clock, and the latest vector time of a message to each other process."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="vectors",
         idea="a vector clock and one vector per destination",
-        paper="Schiper, Eggli, Sandoz 1989",
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",
@@ -162,22 +159,23 @@ class Vectors(Rules):
         """Return T_P and V_P."""
         return spelt(self.view, self._time(), self._latest)
 
-    def state(self) -> State:
-        """Return V_P, as numbers; the endpoint keeps T_P."""
-        return {"latest": [[dest, list(row)] for dest, row in sorted(self._latest.items())]}
+    def keep(self, saved: Saved) -> None:
+        """Keep V_P; the endpoint keeps T_P."""
+        now = self._time()
 
-    def load(self, state: Fields) -> None:
-        n, now = self.view.n, self._time()
-        for entry in state.list("latest"):
-            if not isinstance(entry, list) or len(entry) != 2:
-                raise state.wrong("latest", entry, "a destination and a vector")
-            one = Fields("latest", {"dest": entry[0], "vector": entry[1]})
-            dest, row = one.number("dest", 0, n - 1), tuple(one.numbers("vector", n))
-            if dest in self._latest or dest == self.me or not all(map(le, row, now)):
-                raise state.wrong("latest", entry, "distinct destinations, and times in the past")
-            self._latest[dest] = row
-        if now[self.me] > self.made:
-            raise state.wrong("reached", self.reached, f"at most {self.made} of its own messages")
+        def get(entry: object) -> tuple[int, Vector]:
+            dest, row = saved.as_list("latest", entry, 2)
+            return saved.as_numbers("latest", [dest], 1, self.view.n - 1)[0], tuple(
+                saved.as_numbers("latest", row, self.view.n)
+            )
+
+        latest = sorted(self._latest.items())
+        found = saved.each("latest", latest, lambda one: [one[0], list(one[1])], get, is_open=True)
+        self._latest = dict(found)
+        is_right = len(self._latest) == len(found) and self.me not in self._latest
+        is_right = is_right and all(all(map(le, row, now)) for row in self._latest.values())
+        saved.require(is_right, "latest", found, "distinct destinations, and times in the past")
+        self.require_own(saved, "reached", now[self.me])
 
 
 def _larger(mine: Vector | None, theirs: Vector) -> Vector:
@@ -193,6 +191,3 @@ def spelt(view: View, time: Vector, table: Table) -> object:
     names = view.members
     rows = [(names[d], tuple([row[k] for k in order])) for d, row in table.items()]
     return tuple([(names[k], time[k]) for k in order]), tuple(sorted(rows))
-
-
-register(Vectors)

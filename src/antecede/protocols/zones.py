@@ -22,12 +22,11 @@ from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.counts import Counted
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
-from antecede.endpoint.registry import register
-from antecede.endpoint.rules import State, Wire, knows_too_much
+from antecede.endpoint.rules import Wire, knows_too_much
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -91,14 +90,12 @@ class Zones(Counted):
     """One process's counts in its zone, or in each of its zones if it is a gateway."""
 
     INFO: ClassVar = ProtocolInfo(
-        name="zones",
         idea="counts within a zone only; gateways pass messages on",
         paper="Rodrigues, Verissimo 1995 (reconstructed from its abstract)",
         casts=("broadcast",),
         guarantee="causal order; what a gateway passes on follows all that it passed on before",
         assumptions="a tree of zones; gateways that do not fail; every packet arrives eventually",
         cost="one integer per member of the zone instead of n; one more hop per gateway",
-        promises=frozenset({"safety", "liveness", "quiescence"}),
         options={
             "zones": Option(
                 None,
@@ -189,19 +186,13 @@ class Zones(Counted):
             return False
         return counts[self._zones[zone].index(other.source_no)] >= other.n
 
-    def state(self) -> State:
-        return {"counts": list(self._counts.values()), "newest": list(self._newest)}
-
-    def load(self, state: Fields) -> None:
-        counts = state.numbers("counts", len(self._counts))
+    def keep(self, saved: Saved) -> None:
+        counts = saved.numbers("counts", [*self._counts.values()])
         self._counts = dict(zip(self._counts, counts, strict=True))
-        self._newest = state.numbers("newest", self.view.n)
+        self._newest = saved.numbers("newest", self._newest)
 
 
 def _chain(members: Names) -> tuple[Names, ...]:
     """Return zones of two or three in a row, each sharing one gateway with the next."""
     step = 2 if len(members) > 4 else 1
     return tuple(members[i : i + step + 1] for i in range(0, max(1, len(members) - 1), step))
-
-
-register(Zones)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from antecede.endpoint.endpoint import Endpoint
-from antecede.endpoint.fields import Fields
 from antecede.endpoint.messages import Packet
 from antecede.endpoint.registry import restored, view_of
+from antecede.endpoint.saved import Saved, State
 from antecede.endpoint.view import View
 from antecede.errors import AntecedeError, SnapshotError, listed
 
@@ -58,18 +58,18 @@ def get_snapshot(
     if not data.startswith(b"{"):
         raise SnapshotError(_OTHER)
     try:
-        record = Fields("snapshot", json.loads(data))
-        if record.value("format", str) != FORMAT or record.number("version") != VERSION:
+        record = Saved("snapshot", json.loads(data))
+        if record.value("format", "") != FORMAT or record.number("version", 0) != VERSION:
             return _refuse(_OTHER)
-        number, names = record.number("view"), tuple(record.list("members"))
-        protocol, options = record.value("protocol", str), record.value("options", dict)
-        if names != members:
+        number, names = record.number("view", 0), record.plain("members")
+        protocol, options = record.value("protocol", ""), record.value("options", State())
+        if names != [*members]:
             return _refuse(f"a snapshot of other members than {listed(members)}; use its own Codec")
         made = view_of(protocol, members, number=number, **_frozen(options))
         if view is not None and made.digest != view.digest:
             return _refuse(f"a snapshot of {made}, not of {view}; use the Codec of its view")
-        state = _read(record.take("endpoint"), decoder(made))
-        record.end()
+        state = _read(record.plain("endpoint"), decoder(made))
+        record.read(lambda _: None)
         return restored(made, state, resumed=resumed)
     except SnapshotError:
         raise
