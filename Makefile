@@ -9,6 +9,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INDEX = index=$$($(BIN)/python -m pip config get global.index-url 2>/dev/null || echo "$$PIP_INDEX_URL"); \
   test -z "$$index" || export UV_DEFAULT_INDEX="$$index";
 ARGS ?=
+# Some machines forbid Python to keep compiled modules; every program that a test starts would take four times as long to load.
+unexport PYTHONDONTWRITEBYTECODE
 # Random tests, which try much more if ANTECEDE_TIMES is set.
 RANDOM := $(addprefix tests/,audit/test_windows.py audit/test_engines.py inbox/test_durable.py net/test_churn.py \
   protocols/test_limits.py protocols/test_properties.py protocols/test_specs.py reorder/test_machine.py)
@@ -78,6 +80,7 @@ fuzz: setup ## damaged bytes for the Codec and for nodes, damaged logs for reade
 soak: setup ## run protocols, nodes and reorder for long: state that must not grow, kills (slow)
 	@$(BIN)/python -m tests.protocols.soak
 	@$(BIN)/python -m antecede.check.campaign --scripts 20000
+	@$(BIN)/python -m pytest -q benchmarks
 	@ANTECEDE_TIMES=30 $(BIN)/python -m pytest -q -n 2 $(RANDOM)
 	@$(BIN)/python -m tests.audit.campaign --histories 20000
 	@ANTECEDE_KILLS=12 $(BIN)/python -m pytest -q tests/reorder/test_reorder_cli.py tests/reorder/test_positions.py -k killed

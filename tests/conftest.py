@@ -32,12 +32,11 @@ TESTS = Path(__file__).resolve().parent
 # worker while the others do something else, so that nothing is compiled twice. The rest take long:
 # started last, they would leave a core idle.
 FIRST = (
-    "docs/test_benchmarks_page.py",  # compiles the kernels of studies and most of the audit
+    "sim/test_kernels.py",  # compiles the kernels of simulations
+    "audit/test_windows.py",  # compiles those of the audit
     "net/test_soak.py",  # mostly waits
     "check/test_explore.py",
     "reorder/test_reorder_cli.py",
-    "sim/test_benchmarks.py",  # compiles the other kernels
-    "audit/test_windows.py",  # compiles the rest of the audit
     "spark/test_cluster.py",
     "study/test_cli.py",
     "reorder/test_nats_spark.py",
