@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,16 @@ def test_programs_without_asyncio_have_a_node_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="host:port"), sync.Node("a", listen="nowhere"):
         pass
     assert threading.active_count() <= threads
+
+
+def test_a_loop_over_deliveries_ends_when_another_thread_closes_the_node() -> None:
+    ended = []
+    with sync.Node("a", listen="127.0.0.1:0") as node:
+        thread = threading.Thread(target=lambda: ended.append(list(node)))
+        thread.start()
+        time.sleep(0.1)
+    thread.join(SECONDS)
+    assert ended == [[]]
 
 
 def test_the_log_has_fields_for_programs(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

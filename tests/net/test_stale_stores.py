@@ -149,6 +149,43 @@ def test_one_member_alone_cannot_stop_a_node_by_saying_that_its_store_is_old() -
     run(main())
 
 
+def test_a_node_in_memory_is_never_old_whatever_its_only_peer_says() -> None:
+    async def main() -> None:
+        network, pair = Network(seed=1), ("a", "b")
+        async with Node("a", peers=pair, transport=network.transport("a"), seed=1) as a:
+            assert a._driver is not None
+            machine = a._driver.machine
+            head = frames.Head(machine.group.digest, b"identity", machine.identity, known=99)
+            a._driver.received("b", frames.encode(head, 0, (), []))
+            assert a._driver.failure is None
+
+    run(main())
+
+
+@pytest.mark.parametrize("damage", ["lost", "lost first", "swapped", "twice"])
+def test_entries_that_are_lost_or_stand_elsewhere_are_noticed(damage: str) -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        disk = Disk(network)
+        async with node_on(network, "a", store=disk.view()) as a:
+            for number in range(6):
+                await a.send(["b"], b"%d" % number)
+            old = copy_of(disk)
+        entries = old.journal
+        assert len(entries) == 6
+        if damage.startswith("lost"):
+            del entries[0 if damage == "lost first" else 3]
+        elif damage == "swapped":
+            entries[-2:] = entries[-1], entries[-2]
+        else:
+            entries.append(entries[-1])
+        with pytest.raises(StoreError, match="does not match its checksum"):
+            async with node_on(network, "a", store=old.view()):
+                pass
+
+    run(main())
+
+
 def lie(node: Node) -> bytes:
     """Return a frame of this node that acknowledges what was never sent."""
     assert node._driver is not None

@@ -33,6 +33,22 @@ def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("table", ["checkpoint", "journal", "rest"])
+@pytest.mark.parametrize("value", ["'text'", "5"])
+def test_a_row_that_holds_no_bytes_is_damaged(table: str, value: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "a.db")
+        await store.open()
+        await store.close()
+        with sqlite3.connect(store.path) as base:
+            base.execute(f"INSERT INTO {table} (data) VALUES ({value})")
+        base.close()
+        with pytest.raises(StoreError, match="the file is damaged"):
+            await SqliteStore(store.path).open()
+
+    asyncio.run(main())
+
+
 def test_a_checkpoint_that_does_not_fit_leaves_the_old_one_and_its_journal(tmp_path: Path) -> None:
     async def main() -> Saved:
         store = SqliteStore(tmp_path / "a.db")

@@ -125,6 +125,20 @@ def test_a_transaction_is_one_entry_of_the_journal_or_nothing() -> None:
     run(main())
 
 
+def test_a_transaction_whose_block_was_left_takes_nothing_more() -> None:
+    async def main() -> None:
+        network = Network(seed=1)
+        async with node_on(network, "a", limits=LIMITS) as a:
+            await a.send(["a"], b"question")
+            delivery = await anext(a)
+            async with delivery as transaction:
+                pass
+            with pytest.raises(UsageError, match="the block of this transaction was left"):
+                await transaction.send(["a"], b"too late")
+
+    run(main())
+
+
 @pytest.mark.parametrize("protocol", ["optimal", "buffered"])
 def test_a_transaction_waits_for_room(protocol: str) -> None:
     async def main() -> None:

@@ -29,7 +29,7 @@ from antecede.errors import (
 from antecede.events import EventLog
 from antecede.net import frames, journal
 from antecede.net.group.views import is_quorum, was_removed
-from antecede.net.journal import Logged, Store, sealed
+from antecede.net.journal import CHECKSUM_BYTES, Logged, Store, sealed
 from antecede.net.log import tell
 from antecede.net.machine import VIEW_STEP, Channel, Delivery, Machine, Met, Outcome, Send, Side
 from antecede.net.members import Members
@@ -117,6 +117,8 @@ class Saving:
         self.batch = machine.into = Batch()
         self.commits = 0
         self.journal_bytes = self.checkpoint_bytes = 0
+        self._last = b""
+        """The checksum that was saved last."""
         self._seal, self._finish, self._fail = seal, finish, fail
         self._loop = asyncio.get_running_loop()
         self._failure: Exception | None = None
@@ -165,6 +167,7 @@ class Saving:
         if self.store is not None:
             data = self.machine.checkpoint(unlogged)
             self.journal_bytes, self.checkpoint_bytes = 0, len(data)
+            self._last = data[-CHECKSUM_BYTES:]
             await self.store.replace(data)
 
     def stop(self, error: Exception) -> None:
@@ -214,9 +217,10 @@ class Saving:
         if not batch.records or self.store is None:
             return
         self.commits += 1
-        entry = sealed(b"".join(batch.records))
+        entry = sealed(b"".join(batch.records), self._last)
         if self.journal_bytes + len(entry) <= self.limits.journal_bytes + self.checkpoint_bytes:
             self.journal_bytes += len(entry)
+            self._last = entry[-CHECKSUM_BYTES:]
             await self.store.append(entry)
         else:
             await self.checkpoint(batch.logged)
@@ -403,9 +407,9 @@ class Driver:
 
     def check_stale(self, dests: Iterable[str] | str) -> None:
         """Raise StoreError if a destination has shown that our store is old."""
-        for name in self.stale if isinstance(dests, str) else dests:
-            if name in self.stale:
-                raise StoreError(self.stale[name])
+        for name, sentence in self.stale.items():
+            if isinstance(dests, str) or name in dests:
+                raise StoreError(sentence)
 
     def done(self, event: int) -> Awaitable[None]:
         """Apply that the application has dealt with a delivery; again does nothing."""
@@ -490,7 +494,7 @@ class Driver:
         """Return a future that is done when a destination has room again; None if all have."""
         peers = self.peers
         for name in peers if isinstance(dests, str) else dests:
-            peer = peers.get(name)
+            peer = peers.get(name) if isinstance(name, str) else None
             if peer is None:
                 if name == self.machine.setup.process and self.is_inbox_full:
                     return self.next_input()
@@ -604,7 +608,7 @@ class Driver:
         if head.dest and head.dest != machine.identity:
             msg = f"this node has lost its store since {peer.name!r} and it last met; {_ANEW}"
             raise PeerError(msg)
-        if head.dest and self._is_newer(peer.name, head):
+        if head.dest and self.is_durable and self._is_newer(peer.name, head):
             return False
         if known != (head.source, head.opening, head.mark):
             if head.opening < known.opening:

@@ -1,7 +1,8 @@
 """A node's journal and checkpoints: the records in them, and the stores that keep them.
 
-A journal entry is a sequence of records, one per input of the node. Every entry and every
-checkpoint ends with a checksum, because a damaged disk must not look like another history.
+A journal entry is a sequence of records, one per input of the node. Every checkpoint ends with a
+checksum, and so does every entry, of itself and of the checksum before it: a damaged disk must not
+look like another history, nor may an entry be missing, come twice or stand in another place.
 """
 
 from __future__ import annotations
@@ -60,15 +61,17 @@ class Logged(NamedTuple):
     dests: tuple[str, ...] | None
 
 
-def sealed(body: bytes) -> bytes:
-    """Return ``body`` with its checksum."""
-    return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()
+def sealed(body: bytes, before: bytes = b"") -> bytes:
+    """Return ``body`` with its checksum; an entry stands behind another, or a checkpoint."""
+    key = before[-CHECKSUM_BYTES:]
+    return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES, key=key).digest()
 
 
-def unsealed(data: bytes, what: str) -> Fields:
+def unsealed(data: bytes, before: bytes = b"") -> Fields:
     """Return a reader of what was sealed; refuse damaged bytes."""
-    body = bytes(data[:-CHECKSUM_BYTES])
-    if len(data) < CHECKSUM_BYTES or sealed(body) != bytes(data):
+    body = data[:-CHECKSUM_BYTES]
+    if len(data) < CHECKSUM_BYTES or sealed(body, before) != data:
+        what = "a journal entry" if before else "the checkpoint"
         msg = (
             f"{what} of {len(data)} bytes does not match its checksum: the store is damaged; "
             "remove this process from the group and add it again with an empty store"
@@ -148,9 +151,9 @@ def change_record(given: Input) -> bytes:
     return bytes(out)
 
 
-def records(entry: bytes) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield the records of a journal entry: what each is, and its fields."""
-    reader = unsealed(entry, "a journal entry")
+def records(entry: bytes, before: bytes) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield the records of an entry behind another, or a checkpoint: their kinds and fields."""
+    reader = unsealed(entry, before)
     try:
         while reader.left:
             kind = reader.byte()
@@ -221,6 +224,10 @@ CREATE TABLE IF NOT EXISTS checkpoint (id INTEGER PRIMARY KEY CHECK (id = 1), da
 CREATE TABLE IF NOT EXISTS journal (id INTEGER PRIMARY KEY AUTOINCREMENT, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS rest (id INTEGER PRIMARY KEY AUTOINCREMENT, data BLOB NOT NULL);
 """
+_CONTENTS: Final = (
+    "SELECT data FROM (SELECT 0 AS id, data FROM checkpoint UNION ALL SELECT id, data FROM rest)",
+    "SELECT data FROM journal",
+)
 ROW_BYTES: Final = 1 << 28
 """SQLite takes at most a billion bytes in a row: what is longer in a checkpoint has several."""
 _APPLICATION: Final = 0x616E7465  # "ante", so that another program's database is not taken for ours
@@ -302,15 +309,18 @@ class SqliteStore:
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("PRAGMA synchronous=FULL")
             base.executescript(_TABLES)
-            row = base.execute("SELECT data FROM checkpoint").fetchone()
-            rest = [data for (data,) in base.execute("SELECT data FROM rest ORDER BY id")]
-            journal = [data for (data,) in base.execute("SELECT data FROM journal ORDER BY id")]
+            checkpoint, journal = [
+                [data for (data,) in base.execute(f"{query} ORDER BY id")] for query in _CONTENTS
+            ]
+            if not all(type(data) is bytes for data in (*checkpoint, *journal)):
+                msg = "malformed: a row holds no bytes"
+                raise sqlite3.DatabaseError(msg)  # noqa: TRY301
         except BaseException:
             base.close()
             raise
         self._base = base
         self._file = _file_at(self.path)
-        return Saved(None if row is None else b"".join((*row, *rest)), journal)
+        return Saved(b"".join(checkpoint) if checkpoint else None, journal)
 
     def _check_owner(self, base: sqlite3.Connection) -> None:
         (application,) = base.execute("PRAGMA application_id").fetchone()

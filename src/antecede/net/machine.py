@@ -22,7 +22,7 @@ from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Effects, Message, MessageId, Need, Packet
 from antecede.endpoint.registry import LIMIT_MAX, endpoint, view_of
 from antecede.endpoint.view import View
-from antecede.errors import AntecedeError, PeerError, StoreError, UsageError
+from antecede.errors import AntecedeError, PeerError, StoreError, UsageError, shown
 from antecede.net import journal
 from antecede.net.fields import (
     Fields,
@@ -57,7 +57,7 @@ from antecede.net.parcels import ALONE, NEXT, copy_for, heading, later, packet_o
 from antecede.net.settings import Setup
 from antecede.wire.codec import Codec
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
 VIEW_STEP: Final = 10**12
 """In view v, message 1 of a process has the number v * VIEW_STEP + 1, so ids are never used twice.
@@ -99,6 +99,7 @@ class Transaction:
         self.sends: list[Send] = []
         self.sent: tuple[MessageId, ...] = ()
         """The ids of the messages, once the block is left."""
+        self.is_over = False
 
     async def send(
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
@@ -108,8 +109,20 @@ class Transaction:
 
     def add(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
         """Do as :meth:`send`, without waiting: nothing happens before the end of the block."""
-        names = dests if isinstance(dests, str) else tuple(dests)
-        self.sends.append(Send(names, payload, after))
+        if self.is_over:
+            msg = "the block of this transaction was left; send by the node, or in a new block"
+            raise UsageError(msg)
+        self.sends.append(Send(named(dests), payload, after))
+
+
+def named(dests: Iterable[str] | str) -> tuple[str, ...] | str:
+    """Return destinations in the form that the machine takes; refuse what are none."""
+    if isinstance(dests, str):
+        return dests
+    if not isinstance(dests, Iterable):
+        msg = f"destinations {shown(dests)} are not names of processes; expected a list of strings"
+        raise UsageError(msg)
+    return tuple(dests)
 
 
 class Known(NamedTuple):
@@ -179,8 +192,9 @@ class Delivery:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
+        made = self._transaction
+        made.is_over = True
         if error is None:
-            made = self._transaction
             made.sent = await self.keeper.commit(self.event, made.sends)
 
     def __repr__(self) -> str:
@@ -1023,12 +1037,13 @@ class Machine:
         cls, setup: Setup, checkpoint: bytes, entries: Iterable[bytes]
     ) -> tuple[Self, list[Logged]]:
         """Return the machine that was saved, and the events since then for the event log."""
-        reader = journal.unsealed(checkpoint, "the checkpoint")
+        reader, before = journal.unsealed(checkpoint), checkpoint
         try:
             machine, logged = cls._loaded(setup, reader)
             for entry in entries:
-                for kind, fields in journal.records(entry):
+                for kind, fields in journal.records(entry, before):
                     machine._replay(kind, fields)
+                before = entry
             machine.checkpoint()  # what cannot be saved again is damaged
         except StoreError:
             raise

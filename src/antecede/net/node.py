@@ -25,7 +25,7 @@ from antecede.net.group.joining import Lobby
 from antecede.net.group.views import Wish
 from antecede.net.journal import Logged, SqliteStore, Store
 from antecede.net.log import tell
-from antecede.net.machine import VIEW_STEP, Delivery, Machine
+from antecede.net.machine import VIEW_STEP, Delivery, Machine, named
 from antecede.net.metrics import Figure, MetricsServer, figures, metrics_text, why_not_ready
 from antecede.net.settings import Limits, Setup
 from antecede.net.transports import Changeable, Transport
@@ -241,7 +241,7 @@ class Node:
         message may be sent or not.
         """
         driver = self._driver or self._opened()
-        names = dests if isinstance(dests, str) else tuple(dests)
+        names = tuple(dests) if type(dests) is list else named(dests)
         while not isinstance(sent := driver.send(names, payload, after), MessageId):
             await sent
         if driver.is_durable:

@@ -141,18 +141,18 @@ class Node:
         return self.call(self._opened().send(dests, payload, after=after), timeout)
 
     def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next delivery; None after a timeout."""
+        """Return the next delivery; None after a timeout, or if the node is closed meanwhile."""
         try:
             return Delivery(self, self.call(anext(self._opened()), timeout))
-        except TimeoutError:
+        except (TimeoutError, StopAsyncIteration):
             return None
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Delivery:
-        found = self.receive()
-        assert found is not None
+        if (found := self.receive()) is None:
+            raise StopIteration
         return found
 
     def flush(self, timeout: float | None = None) -> None:
