@@ -243,6 +243,43 @@ def test_an_invented_past_rides_along(protocol: str, options: dict[str, Any]) ->
     run(main())
 
 
+def test_nobody_ends_a_view_for_others_by_saying_that_it_is_over() -> None:
+    """What b has sent to a is still under way when c says so."""
+
+    async def main() -> None:
+        network, names = Network(seed=1), ("a", "b", "c", "d")
+        async with AsyncExitStack() as stack:
+            nodes = await enter_all(stack, network, names)
+            a, b, c = (nodes[name] for name in "abc")
+            await asyncio.sleep(1)
+            network.partition("a", "b")
+            await b.send(["a"], b"under way")
+            network.partition("d")
+            carry, driver = network.carry, c._driver
+            assert driver is not None
+
+            def slow(source: str, dest: str, frame: bytes) -> None:
+                if (source, dest) != ("b", "a") or not frames.decode(frame).packets:
+                    carry(source, dest, frame)
+
+            network.carry = slow  # type: ignore[method-assign]
+            removing = asyncio.create_task(a.remove("d"))
+            await asyncio.sleep(3)
+            assert (a.view, b.view) == (1, 1)
+            over, machine = Report(0, 1, OVER).encoded(), driver.machine
+            head = frames.Head(machine.group.digest, machine.identity, mark=driver.outgoing.mark)
+            for name in "ab":
+                carry("c", name, frames.encode(head, 0, (), [], [over]))
+            await asyncio.sleep(20)
+            assert not removing.done()
+            network.carry = carry  # type: ignore[method-assign]
+            assert await take(a, 1) == [b"under way"]
+            await removing
+            stack.pop_all()
+
+    run(main())
+
+
 def test_flush_returns_when_the_last_peer_is_removed() -> None:
     async def main() -> None:
         network = Network(seed=1)

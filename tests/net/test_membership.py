@@ -318,8 +318,12 @@ def test_wrong_changes_say_what_to_do() -> None:
             a = nodes["a"]
             with pytest.raises(UsageError, match="is a member already"):
                 await a.add("b")
-            with pytest.raises(UsageError, match="is not a name"):
+            with pytest.raises(UsageError, match="cannot be added: expected strings"):
                 await a.add("")
+            wrongs: list[Any] = [{"add": {"x": 5}}, {"add": ["x"]}, {"remove": 5}]
+            for wrong in (*wrongs, {"remove": [["b"]]}):
+                with pytest.raises(UsageError, match=r"expected|not a member|does not say where"):
+                    await a.change(**wrong)
             with pytest.raises(UsageError, match="cannot remove itself"):
                 await a.remove("a")
             with pytest.raises(UsageError, match="the members are a, b, c"):

@@ -43,7 +43,9 @@ def test_probes_tell_whether_a_node_lives_and_can_reach_others() -> None:
                 await a.send(["b"], b"x")
                 await expect(b, 1)
                 await a.flush()
-                assert await asked(port, "/readyz") == (200, "ok\n")
+                for path in ("/readyz", "/readyz/", "/readyz?verbose"):
+                    assert await asked(port, path) == (200, "ok\n")
+                assert (await asked(port, "/ready"))[0] == 404
             assert a._driver is not None
             a._driver.fail(NodeClosedError("the disk is gone"))
             status, body = await asked(port, "/healthz")
@@ -68,6 +70,23 @@ def test_a_newcomer_that_waits_is_alive_and_not_ready() -> None:
         assert (await asked(port, "/metrics"))[0] == 503
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_start_that_is_cancelled_leaves_the_address_of_the_metrics_free(steps: int) -> None:
+    async def main() -> None:
+        (port,) = free_ports(1)
+        task = asyncio.create_task(Node("a", metrics=f"127.0.0.1:{port}").__aenter__())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        (found,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(found, Node):
+            await found.__aexit__(None, None, None)
+        async with Node("a", metrics=f"127.0.0.1:{port}"):
+            assert await asked(port, "/healthz") == (200, "ok\n")
 
     asyncio.run(main())
 

@@ -105,7 +105,7 @@ def why_not_ready(driver: Driver) -> str:
 
 
 class MetricsServer:
-    """Answers HTTP requests: ``/healthz``, ``/readyz``, and all others with the metrics.
+    """Answers HTTP requests.
 
     ``pages`` has what makes each page, by path; an error says why there is none at the moment.
     """
@@ -120,8 +120,13 @@ class MetricsServer:
         """Begin to answer."""
         try:
             self._server = await asyncio.start_server(
-                self._accept, self.address.host, self.address.port, limit=REQUEST_BYTES_MAX
+                self._accept,
+                self.address.host,
+                self.address.port,
+                limit=REQUEST_BYTES_MAX,
+                start_serving=False,  # cancelled meanwhile, nobody could close it
             )
+            await self._server.start_serving()
         except OSError as error:
             msg = f"cannot serve metrics on {self.address}: {error.strerror}; use another port"
             raise UsageError(msg) from error
@@ -146,9 +151,12 @@ class MetricsServer:
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 request = await reader.readuntil(b"\r\n\r\n")
-                path = request.partition(b" ")[2].partition(b" ")[0].decode(errors="replace")
+                asked = request.partition(b" ")[2].partition(b" ")[0].partition(b"?")[0]
+                page = self._pages.get(asked.decode(errors="replace").rstrip("/"))
                 try:
-                    status, body = "200 OK", self._pages.get(path, self._pages[""])().encode()
+                    status, body = "404 Not Found", b"there is /metrics, /healthz and /readyz\n"
+                    if page is not None:
+                        status, body = "200 OK", page().encode()
                 except AntecedeError as error:
                     status, body = "503 Service Unavailable", f"{error}\n".encode()
                 head = (

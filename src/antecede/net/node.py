@@ -22,7 +22,7 @@ from antecede.events import EventLog
 from antecede.net.driver import Driver, Waiting, write_events
 from antecede.net.frames import IDENTITY_BYTES
 from antecede.net.group.joining import Lobby
-from antecede.net.group.views import Wish
+from antecede.net.group.views import Group, Wish
 from antecede.net.journal import Logged, SqliteStore, Store
 from antecede.net.log import tell
 from antecede.net.machine import VIEW_STEP, Delivery, Machine, named
@@ -189,34 +189,9 @@ class Node:
     ) -> None:
         """Add processes (with their addresses) and remove others, all at once."""
         driver = self._opened()
-        group, joins = driver.machine.group, dict(add or {})
-        leaves = (remove,) if isinstance(remove, str) else tuple(remove)
-        wishes = []
-        for name, address in joins.items():
-            if not isinstance(name, str) or not name:
-                msg = f"process {shown(name)} is not a name; expected a string that is not empty"
-                raise UsageError(msg)
-            if name in group.members:
-                msg = f"process {name!r} is a member already; remove it before you add it again"
-                raise UsageError(msg)
-            self._check_transport(address)
-            wishes.append(Wish(is_join=True, name=name, address=address))
-        for name in leaves:
-            if name == self.process:
-                msg = f"process {name!r} cannot remove itself; let another member remove it"
-                raise UsageError(msg)
-            if name not in group.members:
-                members = ", ".join(self.members)
-                msg = f"process {shown(name)} is not a member; the members are {members}"
-                raise UsageError(msg)
-            self._check_transport(None)
-            wishes.append(Wish(is_join=False, name=name, joined=group.members[name].joined))
+        wishes = self._wishes(driver.machine.group, add or {}, remove)
         if not wishes:
             return
-        fault = group.fault_of(group.change_of(wishes))
-        if fault:
-            msg = f"the members cannot change so: {fault}"
-            raise UsageError(msg)
         waiters = driver.members.want(wishes)
         try:
             for waiter in waiters:
@@ -226,6 +201,36 @@ class Node:
                 driver.members.unwant(wishes)
             raise
         driver.check()
+
+    def _wishes(self, group: Group, joins: Mapping[str, str], remove: Iterable[str]) -> list[Wish]:
+        """Return what a change asks for; refuse what cannot be."""
+        wishes, leaves = list[Wish](), named(remove)
+        if not isinstance(joins, Mapping):
+            msg = f"add={shown(joins)} does not say where; write add={{'name': 'host:port'}}"
+            raise UsageError(msg)
+        for name, address in joins.items():
+            if not isinstance(name, str) or not name or not isinstance(address, str):
+                msg = f"process {shown(name)} at {shown(address)} cannot be added: expected strings"
+                raise UsageError(msg)
+            if name in group.members:
+                msg = f"process {name!r} is a member already; remove it before you add it again"
+                raise UsageError(msg)
+            self._check_transport(address)
+            wishes.append(Wish(is_join=True, name=name, address=address))
+        for name in (leaves,) if isinstance(leaves, str) else leaves:
+            if name == self.process:
+                msg = f"process {name!r} cannot remove itself; let another member remove it"
+                raise UsageError(msg)
+            if not isinstance(name, str) or name not in group.members:
+                members = ", ".join(self.members)
+                msg = f"process {shown(name)} is not a member; the members are {members}"
+                raise UsageError(msg)
+            self._check_transport(None)
+            wishes.append(Wish(is_join=False, name=name, joined=group.members[name].joined))
+        if wishes and (fault := group.fault_of(group.change_of(wishes))):
+            msg = f"the members cannot change so: {fault}"
+            raise UsageError(msg)
+        return wishes
 
     def _check_transport(self, address: str | None) -> None:
         if isinstance(self._transport, Changeable):
@@ -327,7 +332,8 @@ class Node:
         lobby = Lobby(self.setup, self._identity)
         try:
             if self._metrics is not None:
-                pages = {"": self.metrics, "/healthz": self._health, "/readyz": self._readiness}
+                pages = {"": self.metrics, "/metrics": self.metrics}
+                pages |= {"/healthz": self._health, "/readyz": self._readiness}
                 self._metrics_server = MetricsServer(self._metrics, pages)
                 await self._metrics_server.start()
             machine, logged = await self._machine(lobby)

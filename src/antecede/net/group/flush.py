@@ -12,8 +12,9 @@ in stages:
    agree again,
 3. the view is over: everything in it is delivered, and the next one may be.
 
-One who is told that another is a stage further goes there too: the other has seen the figures of
-all. If further processes are removed meanwhile, the stages begin anew with fewer who stay.
+One who has come to the end has seen the figures of all, and forgotten the view. So nothing more is
+asked of it; but the figures of the others still have to agree, since one member alone may lie. If
+further processes are removed meanwhile, the stages begin anew with fewer who stay.
 """
 
 from __future__ import annotations
@@ -152,27 +153,25 @@ class Flush:
 
     def missing(self) -> list[str]:
         """Return those who stay and have not come as far as needed, as far as we know."""
+        stages = {name: report.stage for name, report in self.reports.items()}
         return [
             name
             for name in self.stayers
-            if name not in self.reports
-            or self.reports[name].stage < self.stage
-            or (self.stage == PASSING and name not in self.answered)
+            if stages.get(name, -1) < self.stage
+            or (self.stage == PASSING and stages[name] < OVER and name not in self.answered)
         ]
 
     def next_stage(self, process: str, own: Report) -> int:
         """Return the stage that we may go to; ``own`` is our report as it is now."""
-        stages = [report.stage for report in self.reports.values()]
-        if OVER in stages:
+        if self.stage == OVER:
             return OVER
-        if self.stage == PASSING:
-            is_done = all(one in self.reports and one in self.answered for one in self.stayers)
-            return COUNTING if is_done else PASSING
-        if any(stage > self.stage for stage in stages):
-            return self.stage + 1
-        if self.missing() or not agree({**self.reports, process: own}):
-            return self.stage
-        return self.stage + 1
+        under_way = {name: one for name, one in self.reports.items() if one.stage < OVER}
+        if self.stage == COUNTING and any(one.stage == ENDING for one in under_way.values()):
+            return ENDING  # the other has seen the figures of all
+        is_done = not self.missing()
+        if is_done and self.stage != PASSING:
+            is_done = agree({**under_way, process: own})
+        return self.stage + is_done
 
     def is_level(self, process: str, own: Report) -> bool:
         """Tell whether everything has arrived that others have said was sent to us."""
