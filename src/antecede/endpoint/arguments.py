@@ -1,7 +1,5 @@
 """Checks on names and options: members, groups, zones, a relay, flags and choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -15,8 +13,7 @@ Groups = dict[str, tuple[str, ...]]
 def as_name(what: str, value: object) -> str:
     """Return a name; refuse anything that cannot be one."""
     if not isinstance(value, str) or not value:
-        msg = f"{what} {value!r} is not a name; use a non-empty string"
-        raise UsageError(msg)
+        raise UsageError(f"{what} {value!r} is not a name; use a non-empty string")
     return value
 
 
@@ -24,8 +21,7 @@ def distinct_names(what: str, value: object) -> tuple[str, ...]:
     """Return ``members`` or ``removed``: names, each once."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         kind = "string " if isinstance(value, str) else ""
-        msg = f"{what} is the {kind}{value!r}; expected a sequence of names"
-        raise UsageError(msg)
+        raise UsageError(f"{what} is the {kind}{value!r}; expected a sequence of names")
     names = tuple(as_name(what.removesuffix("s"), name) for name in value)
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -37,16 +33,14 @@ def distinct_names(what: str, value: object) -> tuple[str, ...]:
 def as_flag(option: str, value: object) -> bool:
     """Return an option that is either True or False."""
     if not isinstance(value, bool):
-        msg = f"{option}={value!r} is neither True nor False"
-        raise UsageError(msg)
+        raise UsageError(f"{option}={value!r} is neither True nor False")
     return value
 
 
 def as_choice(option: str, value: object, choices: tuple[str, ...]) -> str:
     """Return an option that is one of a few words."""
     if not isinstance(value, str) or value not in choices:
-        msg = f"{option}={value!r} is unknown; expected one of {', '.join(choices)}"
-        raise UsageError(msg)
+        raise UsageError(f"{option}={value!r} is unknown; expected one of {', '.join(choices)}")
     return value
 
 
@@ -106,8 +100,7 @@ def as_links(
         raise UsageError(msg)
     links = tuple([as_names(f"one of the {option}", tuple(pair), members) for pair in value])
     if len(set(map(frozenset, links))) != len(links):
-        msg = f"{option}={value!r} name a link more than once; each serves both ways"
-        raise UsageError(msg)
+        raise UsageError(f"{option}={value!r} name a link more than once; each serves both ways")
     reached, grown = {members[0]}, True
     while grown:
         more = {name for pair in links if reached.intersection(pair) for name in pair}
@@ -124,16 +117,14 @@ def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, .
         strange = sorted(value.difference(members), key=repr)  # refused below, like in a tuple
         value = (*[member for member in members if member in value], *strange)
     if not isinstance(value, (tuple, list)) or not value:
-        msg = f"{what} is {value!r}; expected a non-empty tuple of members"
-        raise UsageError(msg)
+        raise UsageError(f"{what} is {value!r}; expected a non-empty tuple of members")
     names, known = tuple(value), set(members)
     for name in names:
         if name not in known:
             msg = f"{what} names {name!r}, which is not a member; use {', '.join(members)}"
             raise UsageError(msg)
     if len(set(names)) != len(names):
-        msg = f"{what} names a member more than once: {', '.join(names)}"
-        raise UsageError(msg)
+        raise UsageError(f"{what} names a member more than once: {', '.join(names)}")
     return names
 
 
@@ -163,20 +154,17 @@ def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo)
             known = (
                 f"one of the groups {', '.join(groups)}, or " if isinstance(groups, dict) else ""
             )
-            msg = (
+            raise UsageError(
                 f"dests is the string {dests!r}; expected {known}a list: write [{dests!r}] for one "
                 "process"
             )
-            raise UsageError(msg)
         dests = groups[dests]
     try:
         names = set(dests)  # type: ignore[call-overload] # that is what is tried
     except TypeError:
-        msg = f"dests is {shown(dests)}; expected a sequence of process names"
-        raise UsageError(msg) from None
+        raise UsageError(f"dests is {shown(dests)}; expected a sequence of process names") from None
     if not names:
-        msg = "dests is empty; name at least one process"
-        raise UsageError(msg)
+        raise UsageError("dests is empty; name at least one process")
     unknown = names.difference(view.members)
     if unknown:
         strange = ", ".join(sorted(map(repr, unknown)))
@@ -189,9 +177,8 @@ def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo)
         offered = info.casts
         fits = ("unicast" in offered and len(others) == 1) or ("broadcast" in offered and is_all)
         if not fits and not ("groups" in offered and is_group):
-            msg = (
+            raise UsageError(
                 f"{info.name} does not send to {', '.join(sorted(others))} from {process!r}: it "
                 f"offers {' and '.join(offered)}; optimal sends to any destinations"
             )
-            raise UsageError(msg)
     return tuple(sorted(names))

@@ -4,8 +4,6 @@ It is a plain state machine: inputs are calls, outputs are :class:`Effects`. It 
 holding buffer, and the rules of a protocol (:class:`antecede.endpoint.rules.Rules`).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop
@@ -142,8 +140,7 @@ class Endpoint:
         if not is_next and channels.is_seen(source, n):
             return new_effects((), (), self._events)
         if fault := self._check(packet):
-            msg = f"packet {n} from {packet.source!r} {fault}; drop it"
-            raise PeerError(msg)
+            raise PeerError(f"packet {n} from {packet.source!r} {fault}; drop it")
         if not self._is_plain:
             return self._receive_otherwise(packet)
         need = self._blocker(packet)
@@ -209,8 +206,7 @@ class Endpoint:
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
         if not self.pull:
-            msg = "take() needs pull mode: make the endpoint with pull=True"
-            raise UsageError(msg)
+            raise UsageError("take() needs pull mode: make the endpoint with pull=True")
         sender = None if source is None else self._number(source)
         deliveries: list[Delivery] = []
         if self._inbox is not None:
@@ -274,8 +270,7 @@ class Endpoint:
             raise UsageError(msg)
         number = self._number(process)
         if number == self._me:
-            msg = f"cannot link {process!r} with itself; name another member"
-            raise UsageError(msg)
+            raise UsageError(f"cannot link {process!r} with itself; name another member")
         if self._is_guarded:
             self._admitted(0, ())
         self._rules.link(number)
@@ -423,12 +418,11 @@ class Endpoint:
         Refuse one that the rules do not allow now, or whose number may have been used.
         """
         if self._rules.is_stale:
-            msg = (
+            raise UsageError(
                 f"{self.process!r} was restored without resumed=True, so its next message could "
                 "reuse a number: it can only deliver; send in a new view "
                 f"(after {self.view.number})"
             )
-            raise UsageError(msg)
         if self._skips is not None and ("multicast" in self.info.casts or len(others) == 1):
             others = self._skips.present(others)
             mask &= self._bit | sum([1 << other for other in others])
@@ -576,11 +570,10 @@ class Endpoint:
         events = self._events
         if type(after) is not int or not 0 <= after <= events:
             known = f"expected a number from 1 to {events}" if events else "there is none yet"
-            msg = (
+            raise UsageError(
                 f"after={shown(after)} is not a local event; {known}; use antecede.NOTHING for "
                 "none and None for everything so far"
             )
-            raise UsageError(msg)
         return after
 
     def _check_address(self, packet: Packet) -> None:
@@ -590,11 +583,10 @@ class Endpoint:
         if theirs is not mine and theirs.digest != mine.digest:
             raise other_view(where, theirs, mine)
         if packet.dest_no != self._me:
-            msg = (
+            raise UsageError(
                 f"{where} is for {packet.dest!r}, but this endpoint is {self.process!r}; hand it "
                 "to the endpoint it is for"
             )
-            raise UsageError(msg)
 
 
 def other_view(where: str, theirs: View, mine: View) -> PeerError:
@@ -621,11 +613,9 @@ def other_number(where: str, number: int, mine: View) -> PeerError:
 
 def _check_payload(payload: object) -> None:
     if not isinstance(payload, bytes):
-        msg = f"payload is {type(payload).__name__}; expected bytes: encode it first"
-        raise UsageError(msg)
+        raise UsageError(f"payload is {type(payload).__name__}; expected bytes: encode it first")
     if len(payload) > PAYLOAD_MAX:
-        msg = (
+        raise UsageError(
             f"payload has {len(payload)} bytes; at most {PAYLOAD_MAX} can be sent: divide it, or "
             "send where it can be fetched"
         )
-        raise UsageError(msg)

@@ -4,8 +4,6 @@ Half of a limit is divided equally among the peers: nobody can use up another's 
 other half goes to whoever comes first. So one peer cannot keep out the packets of all others.
 """
 
-from __future__ import annotations
-
 from heapq import heapify, heappop, heappush
 
 from antecede.endpoint.messages import FREE, Packet

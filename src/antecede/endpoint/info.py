@@ -4,8 +4,6 @@ Docs, tests, the oracle, the wire format, the simulation and the command line al
 protocol is a new module with its record; there is no table to edit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -56,7 +54,7 @@ class Citation:
     url: str = ""
 
     @classmethod
-    def first_of(cls, docstring: str | None) -> Citation:
+    def first_of(cls, docstring: str | None) -> "Citation":
         """Return the first publication in a docstring's References: a protocol's own."""
         _, _, references = (docstring or "").partition("\nReferences\n")
         found = _REFERENCE.search(" ".join(references.split()))

@@ -7,8 +7,6 @@ distance from their sender's newest: these *places*, ``(top - clock) << shift | 
 and close together.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import or_
 from typing import Any, Final
@@ -43,7 +41,7 @@ Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 PAIRS: Final = 3
 """A form of a few entries with one destination each: place and destination in one number."""
 TOO_EARLY: Final = "has an entry before its sender's first message, or for its own destination"
-
+OTHER_FORM: Final = "has a log in another form than it should have"
 REPEATED: Final = "names a destination twice for messages of one sender"
 
 
@@ -69,20 +67,18 @@ def take(log: Log, dests: int) -> dict[int, list[int]]:
     """Drop destinations from every entry, in place; return the keys that named each of them."""
     keys = [key for key, mask in log.items() if mask & dests]
     needs: dict[int, list[int]] = {}
-    if not dests & dests - 1:
-        if keys:
-            needs[dests.bit_length() - 1] = keys
-    else:
-        for key in keys:
-            hit = log[key] & dests
-            while hit:
-                dest = hit.bit_length() - 1
-                hit ^= 1 << dest
-                if dest in needs:
-                    needs[dest].append(key)
-                else:
-                    needs[dest] = [key]
+    several = dests & dests - 1
+    if keys and not several:
+        needs[dests.bit_length() - 1] = keys
     for key in keys:
+        hit = log[key] & dests if several else 0
+        while hit:
+            dest = hit.bit_length() - 1
+            hit ^= 1 << dest
+            if dest in needs:
+                needs[dest].append(key)
+            else:
+                needs[dest] = [key]
         if rest := log[key] & ~dests:
             log[key] = rest
         else:
@@ -105,11 +101,9 @@ def is_repeated(log: Log, low: int) -> bool:
     """Tell whether two entries of one sender name the same destination, against Lemma 1."""
     named: dict[int, int] = {}
     for key, mask in log.items():
-        sender = key & low
-        before = named.get(sender, 0)
-        if before & mask:
+        if named.get(key & low, 0) & mask:
             return True
-        named[sender] = before | mask
+        named[key & low] = named.get(key & low, 0) | mask
     return False
 
 
@@ -145,7 +139,7 @@ def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
     tops = saved.keys("tops", tops, rules.view.shift)
     rules.require_own(saved, "tops", tops[rules.me] >> rules.view.shift)
     found = saved.plain("log", in_hex(log))
-    return tops, as_log(saved, "log", found, rules.view, tops) if saved.is_read else log
+    return tops, as_log(saved, rules.view, found, tops) if saved.is_read else log
 
 
 def in_hex(log: Log) -> list[list[object]]:
@@ -153,17 +147,15 @@ def in_hex(log: Log) -> list[list[object]]:
     return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
 
 
-def as_log(
-    saved: Saved, name: str, value: object, view: View, tops: Tops, *, is_open: bool = False
-) -> Log:
-    """Return a log that goes with these tops; with ``is_open`` entries may name nobody."""
+def as_log(saved: Saved, view: View, value: object, tops: Tops | None = None) -> Log:
+    """Return a log that goes with these tops; without them, entries may name nobody."""
     log: Log = {}
-    for entry in saved.as_list(name, value):
-        key, dests = saved.as_list(name, entry, 2)
-        mask = saved.as_mask(name, dests, view.n)
-        is_past = type(key) is int and key & view.low < view.n and key <= tops[key & view.low]
-        is_right = is_past and view.low < key and key not in log and (mask or is_open)
-        saved.require(is_right, name, entry, "distinct messages that are known of, for someone")
+    for entry in saved.as_list("log", value):
+        key, dests = saved.as_list("log", entry, 2)
+        mask = saved.as_mask("log", dests, view.n)
+        is_known = type(key) is int and is_key(key, view) and key not in log
+        is_right = is_known and (tops is None or (mask and key <= tops[key & view.low]))
+        saved.require(is_right, "log", entry, "distinct messages that are known of, for someone")
         log[key] = mask
     return log
 
@@ -187,23 +179,30 @@ class Logged(Rules):
         self._log: Log = {}
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the messages that are named for this process."""
         return packet.own or NOBODY
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the sender of a packet knew of a message."""
         return packet.content.control[0][sender] >> self.shift >= seq
 
+    def enter(self, message: Message, log: Log) -> None:
+        """SND(4): enter a message of ours into what is left of the log."""
+        key, dests = message.seq << self.shift | self.me, message.dests & ~(1 << self.me)
+        self._tops, self._log = entered(self._tops, log, key, dests, self.low)
+
+    def merge(self, packet: Packet, key: int) -> None:
+        """RCV(3) and RCV(4): merge what a message brought, and its own entry without us."""
+        content = packet.content
+        rest = content.dests & ~(1 << content.sender | 1 << self.me)
+        tops, log = entered(content.control[0], content.control[1], key, rest, self.low)
+        self._tops, self._log = merged(self._tops, self._log, tops, log, self.low)
+
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the entries that still name a destination."""
         return explicit(self.view, self._log)
 
     def kept_entries(self) -> int:
-        """Return the entries of the log."""
         return len(entries(self.view, self._tops, self._log))
 
     def keep(self, saved: Saved) -> None:
-        """Keep tops and log."""
         self._tops, self._log = keep_log(self, saved, self._tops, self._log)
 
 
@@ -218,7 +217,7 @@ class LogWire(Wire):
     stands_for_earlier = True
     """Whether a message stands for earlier ones of its sender to the same destination.
 
-    Then a log has at most n entries of each sender, and merging such logs makes another.
+    Then a log has at most n entries of each sender, and so has what two such logs are merged to.
     """
 
     def __init__(self, view: View) -> None:
@@ -227,7 +226,6 @@ class LogWire(Wire):
         self._is_disjoint = self.stands_for_earlier and not view.options.get("lookahead")
 
     def put(self, message: Message) -> bytes:
-        """Return tops and log."""
         tops, log = message.control[:2]
         base, form, column = put_clocks(tops, self.view, message.seq)
         if not log:
@@ -244,16 +242,14 @@ class LogWire(Wire):
         return b"".join((BYTE[form], base, column, varint(len(places)), gaps, dests))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
-        """Read tops and log."""
         low, form = self.view.low, data[at]
         tops, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
         if tops[message.sender] >> self.view.shift >= message.seq:
-            msg = "knows of later messages of its sender"
-            raise PeerError(msg)
+            raise PeerError("knows of later messages of its sender")
         length, at = read_varint(data, at)
         if not length:
             if form > 3:
-                raise PeerError(_OTHER_FORM)
+                raise PeerError(OTHER_FORM)
             return (tops, {}), at
         how, high, place = form >> 4, ~low, -1
         named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
@@ -279,7 +275,7 @@ class LogWire(Wire):
                 log[tops[place & low] - (place & high)] = mask
             is_right, is_named = True, reduce(or_, masks) & named > 0
         if not is_right:
-            raise PeerError(_OTHER_FORM)
+            raise PeerError(OTHER_FORM)
         if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
         # A short log cannot hide much, and most are short; looking closer would cost a fifth.
@@ -301,7 +297,6 @@ class LogWire(Wire):
         return varint(len(needs) << 3 | width << 1 | 1) + gaps
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
-        """Read the needs of a copy."""
         code, at = data[at], at + 1
         if not code:
             return None, at
@@ -319,7 +314,7 @@ class LogWire(Wire):
                 place += gap + 1
                 needs.append(tops[place & low] - (place & ~low))
             if len(needs) < 2:
-                raise PeerError(_OTHER_FORM)
+                raise PeerError(OTHER_FORM)
         if min(needs) <= low:
             raise PeerError(TOO_EARLY)
         return needs, at
@@ -329,7 +324,6 @@ class LogWire(Wire):
         return spelt(self.view, *_carried(packet))
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return these entries with their destinations."""
         tops, log = _carried(packet)
         return size(len(entries(self.view, tops, log)), log)
 
@@ -350,7 +344,7 @@ class LogWire(Wire):
         shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
         log: Log = {}
         if length > FEW:
-            raise PeerError(_OTHER_FORM)
+            raise PeerError(OTHER_FORM)
         for _ in range(length):
             code, at = data[at], at + 1
             if code > 0x7F:
@@ -361,9 +355,6 @@ class LogWire(Wire):
             log[tops[place & low] - (place & ~low)] = 1 << number
             last = place
         return log, at
-
-
-_OTHER_FORM: Final = "has a log in another form than it should have"
 
 
 def _carried(packet: Packet) -> Control:

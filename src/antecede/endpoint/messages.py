@@ -4,8 +4,6 @@ Only endpoints and Codecs make packets, so their parts are known to be well-form
 processes are numbers; names are spelt out when somebody asks for them.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from antecede.endpoint.view import View
@@ -111,7 +109,7 @@ class Message:
         """The message's name."""
         return MessageId(self.view.members[self.sender], self.seq)
 
-    def under(self, control: Any) -> Message:
+    def under(self, control: Any) -> "Message":
         """Return the same message with another control."""
         return Message(self.view, self.sender, self.seq, self.dests, self.payload, control)
 

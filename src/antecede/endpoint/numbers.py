@@ -6,12 +6,10 @@ lanes quickly: 3 and 4 bits as octal and hexadecimal text, 6 as base 64. All for
 reader refuses what no writer writes.
 """
 
-from __future__ import annotations
-
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import chain
+from itertools import accumulate, chain
 from operator import or_, sub
 from typing import Final
 
@@ -32,6 +30,13 @@ _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
 _RESTS: Final = [bytes([*[max(v - most, 0) for v in range(255)], 255]) for most in _MOST]
 """What is left of a number that a lane cannot hold; 255 stands for any above it."""
+_FILL: Final = [(1 << fill) - 1 for fill in range(8)]
+_BEFORE: Final = (-1,)
+_LESS: Final = bytes([0, *range(255)])
+_ZEROS: Final = (b"", b"\0\0", b"\0")
+_STRANGER: Final = "names someone who is not a member"
+_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
+_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
 _HEX: Final = b"0123456789abcdef"
 _B64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TO_OCTAL: Final = _HEX[:8].ljust(256, b"7")
@@ -44,9 +49,6 @@ _LOW: Final = bytes([value & 3 for value in _FROM_HEX])
 _SMALL: Final = COUNT_MAX >> 1
 _SHIFTED_MAX: Final = 1024
 """Up to so many bits, shifting one number is quicker than reading text."""
-
-
-# Numbers.
 
 
 def varint(value: int) -> bytes:
@@ -75,8 +77,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
             if not byte:
                 break
             return value, at + 1
-    msg = "has a number that is longer than it needs to be"
-    raise PeerError(msg)
+    raise PeerError("has a number that is longer than it needs to be")
 
 
 def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
@@ -88,27 +89,23 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
         else:
             value, at = read_varint(data, at - 1)
     if not least <= value <= COUNT_MAX:
-        msg = f"has the number {value}; expected {least} to {COUNT_MAX}"
-        raise PeerError(msg)
+        raise PeerError(f"has the number {value}; expected {least} to {COUNT_MAX}")
     return value, at
 
 
-def folded(value: int) -> int:
-    """Return a number of either sign as one from 0: above 0 odd ones, else even ones."""
-    return 2 * value - 1 if value > 0 else -2 * value
+def steps(numbers: Iterable[int], base: int) -> list[int]:
+    """Return how far numbers are from another one: those up to it even, those beyond odd."""
+    return [2 * (base - one) if one <= base else 2 * (one - base) - 1 for one in numbers]
 
 
-def unfolded(code: int) -> int:
-    """Return the number of which :func:`folded` made this."""
-    return code + 1 >> 1 if code & 1 else -(code >> 1)
+def stepped(steps: Iterable[int], base: int) -> list[int]:
+    """Return the numbers of which :func:`steps` returned the steps."""
+    return [base + (step + 1 >> 1) if step & 1 else base - (step >> 1) for step in steps]
 
 
 def is_key(key: int, view: View) -> bool:
     """Tell whether a key can be that of a member's message."""
     return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
-
-
-# Columns.
 
 
 def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
@@ -157,8 +154,7 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
         total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
         if number == _width(count, total):
             return values, at
-    msg = f"has a column of {count} in lanes of another width than it should have"
-    raise PeerError(msg)
+    raise PeerError(f"has a column of {count} in lanes of another width than it should have")
 
 
 def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
@@ -194,16 +190,19 @@ def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
     """Read such numbers, and return the place behind them."""
     code, at = read_varint(data, at)
     if 0 < code < 4:
-        msg = "has a column of nothing in a form that it should not have"
-        raise PeerError(msg)
-    values: list[int] = []
-    if code:
-        gaps, at = get_column(data, at, code >> 2, code & 3)
-        value = -1
-        for gap in gaps:
-            value += gap + 1
-            values.append(value)
-    return values, at
+        raise PeerError("has a column of nothing in a form that it should not have")
+    gaps, at = get_column(data, at, code >> 2, code & 3) if code else ((), at)
+    return ascending(gaps), at
+
+
+def gaps(values: Sequence[int]) -> list[int]:
+    """Return the first of ascending numbers, and how many lie between each two."""
+    return [value - last - 1 for last, value in zip(chain(_BEFORE, values), values)]
+
+
+def ascending(gaps: Iterable[int]) -> list[int]:
+    """Return the numbers of which :func:`gaps` returned the gaps."""
+    return [value - 1 for value in accumulate([gap + 1 for gap in gaps])]
 
 
 def _width(count: int, total: int) -> int:
@@ -233,16 +232,12 @@ def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
         digits, at = _get_digits(data, at, count, width)
         return digits.encode().translate(_FROM_HEX), at
     bits = count * width
-    end = at + (bits + 7 >> 3)
+    end, fill = at + (bits + 7 >> 3), -bits & 7
     part = data[at:end]
-    if end > len(data):
-        msg = f"claims {count} numbers of {width} bits, but ends too early"
-        raise PeerError(msg)
+    if end > len(data) or (fill and part[-1] & _FILL[fill]):
+        raise PeerError(_NOT_FILLED)
     if width == 8:
         return part, end
-    fill = -bits & 7
-    if fill and part[-1] & _FILL[fill]:
-        raise PeerError(_NOT_FILLED)
     if width == 6:
         return b2a_base64(part + _ZEROS[len(part) % 3]).translate(_FROM_B64)[:count], end
     if width == 4:
@@ -268,15 +263,6 @@ def _get_digits(data: bytes, at: int, count: int, width: int) -> tuple[str, int]
     if end > len(data) or whole & _FILL[fill]:
         raise PeerError(_NOT_FILLED)
     return format(whole >> fill, f"0{count}{'b' if width == 1 else 'o'}") if count else "", end
-
-
-_FILL: Final = [(1 << fill) - 1 for fill in range(8)]
-_BEFORE: Final = (-1,)
-_LESS: Final = bytes([0, *range(255)])
-_ZEROS: Final = (b"", b"\0\0", b"\0")
-_STRANGER: Final = "names someone who is not a member"
-_NOT_SHORTEST: Final = "has sets of members in a form that is not the shortest"
-_NOT_FILLED: Final = "ends too early, or is not filled up with zeros"
 
 
 # Blocks: columns of many small numbers, also in Rice's code.
@@ -316,20 +302,17 @@ def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
         values, at = get_column(data, at + 1, count, k + RICE)
     else:
         if k >= len(_HALF_MEANS):
-            msg = f"has {count} numbers in an unknown form"
-            raise PeerError(msg)
+            raise PeerError(f"has {count} numbers in an unknown form")
         ones, at = read_varint(data, at + 1)
         low, at = get_lane(data, at, count, k) if k else (b"", at)
         text, at = _get_digits(data, at, count + ones, 1) if ones <= 8 * len(data) else ("", at)
         values = list(map(len, text.split("0")))
         if len(values) != count + 1 or values.pop():
-            msg = f"has another number of values than {count}"
-            raise PeerError(msg)
+            raise PeerError(f"has another number of values than {count}")
         if k:
             values = [(high << k) + rest for high, rest in zip(values, low, strict=True)]
     if _rice(count, sum(values)) != (k if k >= 0 else len(_HALF_MEANS)):
-        msg = f"has {count} numbers in a form that is not the shortest"
-        raise PeerError(msg)
+        raise PeerError(f"has {count} numbers in a form that is not the shortest")
     return values, at
 
 
@@ -373,9 +356,8 @@ class Sets:
             lengths = list(map(int.bit_length, masks))
             if self._is_wide:
                 return self.SINGLES, self._put_numbers([length - 1 for length in lengths])
-            numbers = bytes(lengths).translate(_LESS)
-            width = 8 if len(numbers) <= FEW else self._width
-            return self.SINGLES, put_lane(numbers, width)
+            width = 8 if len(lengths) <= FEW else self._width
+            return self.SINGLES, put_lane(bytes(lengths).translate(_LESS), width)
         find = self._lists.get
         lists = [find(mask) or self._list(mask) for mask in masks]
         codes = [number for numbers, _ in lists for number in numbers]
@@ -434,21 +416,18 @@ class Sets:
     def _sets_of(self, codes: bytes | tuple[int, ...], text: str, length: int) -> list[int]:
         n, masks, first, behind = self.view.n, list[int](), 0, length
         *runs, last = text[:length].split("0")
+        is_right = not last
         for run in runs:
             end = first + len(run) + 1
             part = codes[first:end]
             mask = self._sets.get(part)
-            if mask is None:
-                if len(part) == 1 and part[0] == n:
-                    mask = int(text[behind : behind + n], 2)
-                    behind += n
-                    if mask.bit_count() <= self._large:
-                        raise PeerError(_NOT_SHORTEST)
-                else:
-                    mask = self._set_of(part)
-            masks.append(mask)
+            if mask is None and len(part) == 1 and part[0] == n:
+                mask = int(text[behind : behind + n], 2)
+                behind += n
+                is_right &= mask.bit_count() > self._large
+            masks.append(self._set_of(part) if mask is None else mask)
             first = end
-        if last:
+        if not is_right:
             raise PeerError(_NOT_SHORTEST)
         return masks
 
@@ -532,6 +511,5 @@ def put_vector(keys: Sequence[int], view: View, seq: int) -> bytes:
 def get_vector(data: bytes, at: int, view: View, seq: int) -> tuple[list[int], int]:
     """Read such keys, and return the place behind them."""
     if data[at] > EIGHT:
-        msg = "has lanes of an unknown width"
-        raise PeerError(msg)
+        raise PeerError("has lanes of an unknown width")
     return get_clocks(data, at + 1, data[at], view, seq)

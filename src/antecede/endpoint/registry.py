@@ -1,7 +1,5 @@
 """The registry: every protocol by name, and how to make views and endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, ModuleType
@@ -41,8 +39,7 @@ def register(module: ModuleType) -> None:
 def rules_of(name: object) -> type[Rules]:
     """Return the rules behind a protocol's name."""
     if not isinstance(name, str) or name not in _rules:
-        msg = f"unknown protocol {shown(name)}; {meant(name, _rules)}"
-        raise UsageError(msg)
+        raise UsageError(f"unknown protocol {shown(name)}; {meant(name, _rules)}")
     return _rules[name]
 
 
@@ -82,13 +79,11 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
         msg = f"got {len(names)} members; expected 1 to {MEMBERS_MAX}, this process included"
         raise UsageError(msg)
     if type(number) is not int or not 0 <= number <= SAVED_MAX:
-        msg = f"view={shown(number)} is not the number of a view; expected 0 or more"
-        raise UsageError(msg)
+        raise UsageError(f"view={shown(number)} is not the number of a view; expected 0 or more")
     for name in options:
         if name not in rules.INFO.options:
             known = ", ".join([*rules.INFO.options, *_LIMITS, "view", "pull"])
-            msg = f"{protocol} has no option {name!r}; it takes {known}"
-            raise UsageError(msg)
+            raise UsageError(f"{protocol} has no option {name!r}; it takes {known}")
     chosen = {
         name: as_option(option, name, options.get(name, option.default), names)
         for name, option in rules.INFO.options.items()
@@ -123,8 +118,7 @@ def restored(
 def size(packet: Packet) -> ControlSize:
     """Return the size of a packet's control: entries, destinations, and bytes by the model."""
     if not isinstance(packet, Packet):
-        msg = f"size() takes a Packet, got {type(packet).__name__}"
-        raise UsageError(msg)
+        raise UsageError(f"size() takes a Packet, got {type(packet).__name__}")
     return cast("ControlSize", packet.content.view.forms.measure(packet))
 
 

@@ -4,12 +4,10 @@ Every packet names the message before it on its channel. So order needs nothing 
 packet can say which message that was.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from antecede.endpoint.messages import Message, Need, Packet
-from antecede.endpoint.numbers import folded, is_key, read_varint, unfolded, varint
+from antecede.endpoint.numbers import is_key, read_varint, stepped, steps, varint
 from antecede.endpoint.rules import Rules, Wire
 from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
@@ -24,15 +22,15 @@ class ChainWire(Wire):
         key: int | None = packet.own
         if key is None:
             return b"\0"
-        ahead = (key >> self.view.shift) - packet.content.seq
-        return varint((key & self.view.low) + 1) + varint(folded(ahead))
+        (step,) = steps([key >> self.view.shift], packet.content.seq)
+        return varint((key & self.view.low) + 1) + varint(step)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         sender, at = read_varint(data, at)
         if not sender:
             return None, at
         code, at = read_varint(data, at)
-        key = packet.content.seq + unfolded(code) << self.view.shift | sender - 1
+        key = stepped([code], packet.content.seq)[0] << self.view.shift | sender - 1
         if sender > self.view.n or not is_key(key, self.view):
             raise PeerError("names a message before it that nobody sent")
         if sender - 1 == packet.content.sender and not code:

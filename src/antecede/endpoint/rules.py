@@ -6,9 +6,8 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 ``seq << shift | sender``. What rules want to send besides goes into ``outbox``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from antecede.endpoint.info import ProtocolInfo
@@ -17,6 +16,7 @@ from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import QueueFullError
 
+Places = tuple[int, ...]
 Own = Mapping[int, object]
 """What single copies of a message say besides, by destination."""
 ALIKE: Final[Own] = {}
@@ -54,11 +54,7 @@ class Wire:
         return None, at
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
-        """Return the packet so many places behind another in a run; None where there are no runs.
-
-        In a run messages go to one process, one after the other, and their sender hears nothing in
-        between: see :meth:`Rules.repeat`.
-        """
+        """Return the packet so many places behind another in a run, if :meth:`Rules.repeat` can."""
         return None
 
     def spell(self, packet: Packet) -> object:
@@ -78,18 +74,14 @@ class Rules:
     RELAYS: ClassVar[bool] = False
     """Whether packets bring messages of others than their source."""
     IS_EAGER: ClassVar[bool] = False
-    """Whether, in pull mode, packets take effect in their turn, before the application takes them.
-
-    It then takes the messages in that order.
-    """
+    """Whether in pull mode packets take effect in their turn, and are taken later in that order."""
     IS_JOINT: ClassVar[bool] = False
     """Whether one lost need makes the others of a packet doubtful, so that it waits for none."""
 
     def __init__(self, view: View, me: int) -> None:
         self.view = view
         self.me = me
-        self.shift = view.shift
-        self.low = view.low
+        self.shift, self.low = view.shift, view.low
         """Where a key's number begins, and the mask of its place."""
         self.made = 0
         """How many messages this process has sent."""
@@ -99,9 +91,8 @@ class Rules:
         """The time, where a protocol goes by it."""
         self.is_stale = False
         """Whether others may know more of our sends than we do: restored, and not resumed."""
-        self.queued = 0
-        """How many messages, or copies, wait here to be sent."""
-        self.queue_max = 0
+        self.queued = self.queue_max = 0
+        """How many messages, or copies, wait here to be sent, and how many may."""
         self.reached = view.firsts.copy()
         """By place, the key up to which all is delivered here; changed, but never replaced."""
         self.places = view.places
@@ -121,7 +112,7 @@ class Rules:
         return getattr(cls, step) is not getattr(Rules, step)
 
     @classmethod
-    def of(cls, view: View) -> type[Rules]:
+    def of(cls, view: View) -> "type[Rules]":
         """Return the class for a view: options may ask for another one."""
         return cls
 
@@ -138,12 +129,10 @@ class Rules:
 
     # Send.
 
-    def admit(self, others: tuple[int, ...]) -> None:
+    def admit(self, others: Places) -> None:
         """Refuse a send to these by an error, before anything changes."""
 
-    def stamp(
-        self, message: Message, others: tuple[int, ...], event: int, after: int
-    ) -> Own | None:
+    def stamp(self, message: Message, others: Places, event: int, after: int) -> Own | None:
         """Set the control of a message of ours; return what its copies say besides.
 
         Its send is local event number ``event``, and it depends on those up to ``after``. None says
@@ -152,32 +141,25 @@ class Rules:
         raise NotImplementedError
 
     def repeat(self) -> bool:
-        """Send one more message to the one process where the last went, without making it.
+        """Send one more message in a *run*, or return False.
 
-        Its packet follows from the last one's: see :meth:`Wire.later`. False says that it does not:
-        nothing has changed, and the message has to be stamped.
+        It goes to the one process where the last went, and nothing was delivered since, so that
+        :meth:`Wire.later` can make its packet from the last one's.
         """
         return False
 
     # Receive.
 
     def check(self, packet: Packet) -> str:
-        """Return what is wrong with a packet that no correct peer sends, else nothing.
-
-        Usually that its sender knew of a message that this process has not sent.
-        """
-        is_told = not self.is_stale and self.knows(packet, self.me, self.made + 1)
-        return knows_too_much(self.made) if is_told else ""
+        """Return what is wrong with a packet that no correct peer sends: it knows too much."""
+        return self.too_new(self.made + self.knows(packet, self.me, self.made + 1))
 
     def too_new(self, number: int) -> str:
         """Return what is wrong with a packet that knows of this message of ours, if anything."""
         return knows_too_much(self.made) if number > self.made and not self.is_stale else ""
 
-    def arrived(self, packet: Packet) -> tuple[int, ...] | None:
-        """Note that a packet has arrived, before its turn has come.
-
-        Like :meth:`taken` it may raise ``reached``, and then returns the places.
-        """
+    def arrived(self, packet: Packet) -> Places | None:
+        """Note that a packet is here, before its turn; raise ``reached`` as :meth:`taken` does."""
         return None
 
     def readmit(self, packet: Packet) -> str:
@@ -187,8 +169,7 @@ class Rules:
     def unpack(self, packet: Packet) -> list[Packet]:
         """Return the messages that a packet brings and that are not here yet, causes first.
 
-        They may wait for each other, so that applications that pull take them in order, but for
-        nothing that is not here.
+        They may wait for each other, for applications that pull, but for nothing else.
         """
         raise NotImplementedError
 
@@ -209,11 +190,8 @@ class Rules:
                 return key
         return FREE
 
-    def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Record that a packet's turn came: its message is delivered, if it is for this process.
-
-        Raise ``reached``, and return the places where it rose.
-        """
+    def taken(self, packet: Packet) -> Places:
+        """Record that a packet's turn came; raise ``reached``, and return the places where."""
         raise NotImplementedError
 
     def drops(self, packet: Packet) -> bool:
@@ -221,15 +199,12 @@ class Rules:
         return False
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """Record that the turn came of so many messages behind ``first``, in a run.
-
-        ``first`` was taken before. False says that nothing changed: each has to be taken alone.
-        """
+        """Take so many messages behind ``first``, which was taken, in a run; or return False."""
         return False
 
     # What applications and drivers may tell besides.
 
-    def tick(self, now: int) -> tuple[int, ...]:
+    def tick(self, now: int) -> Places:
         """Take note of the time; like :meth:`taken` raise ``reached``, and return the places."""
         raise NotImplementedError
 
@@ -339,9 +314,8 @@ def keep_messages(
     rules: Rules, saved: Saved, name: str, messages: Collection[Message]
 ) -> list[Message]:
     """Keep messages of ours that wait to be sent."""
-    return saved.each(
-        name, messages, saved_message, lambda one: as_message(rules, saved, name, one), is_open=True
-    )
+    get = partial(as_message, rules, saved, name)
+    return saved.each(name, [*messages], saved_message, get, is_open=True)
 
 
 def knows_too_much(made: int) -> str:

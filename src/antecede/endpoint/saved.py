@@ -7,13 +7,16 @@ what was written, or raises ValueError if no process can have it. The value from
 new process, then says how long a list must be. ``require`` checks how fields go together.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from antecede.endpoint.messages import COUNT_MAX
 from antecede.errors import shown
 
 T = TypeVar("T")
+Keep = Callable[["Saved"], None]
+Put = Callable[[Any], object]
+Get = Callable[[Any], T]
 State = dict[str, object]
 """Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
 SAVED_MAX: Final = COUNT_MAX
@@ -32,20 +35,20 @@ class Saved:
         self.data: State = dict(data) if isinstance(data, dict) else {}
 
     @classmethod
-    def of(cls, keep: Callable[["Saved"], None]) -> State:
+    def of(cls, keep: Keep) -> State:
         """Return the record that ``keep`` writes."""
         saved = cls("", is_read=False)
         keep(saved)
         return saved.data
 
-    def read(self, keep: Callable[["Saved"], None]) -> None:
+    def read(self, keep: Keep) -> None:
         """Let ``keep`` read the record, all of it."""
         keep(self)
         if self.data:
             unknown = ", ".join(sorted(map(str, self.data)))
             raise ValueError(f"{self._what} has unknown fields {unknown}")
 
-    def part(self, name: str, keep: Callable[["Saved"], None]) -> None:
+    def part(self, name: str, keep: Keep) -> None:
         """Write, or read, a record within this one."""
         if self.is_read:
             Saved(f"{self._what}.{name}", self.plain(name)).read(keep)
@@ -82,20 +85,12 @@ class Saved:
         return found
 
     def each(
-        self,
-        name: str,
-        values: Collection[T],
-        put: Callable[[T], object],
-        get: Callable[[Any], T],
-        *,
-        is_open: bool = False,
+        self, name: str, values: list[T], put: Put, get: Get[T], *, is_open: bool = False
     ) -> list[T]:
         """Keep as many values as now, or any number: ``put`` makes one plain, ``get`` reads it."""
-        if not self.is_read:
-            self.data[name] = list(map(put, values))
-            return values if type(values) is list else [*values]
-        found = self.plain(name)
-        return list(map(get, self.as_list(name, found, None if is_open else len(values))))
+        found = self.plain(name, None if self.is_read else list(map(put, values)))
+        length = None if is_open else len(values)
+        return list(map(get, self.as_list(name, found, length))) if self.is_read else values
 
     def numbers(
         self, name: str, values: list[int], *, most: int = SAVED_MAX, is_open: bool = False
@@ -138,16 +133,13 @@ class Saved:
             found: T = kind(numbers)
             return found
 
-        put: Any = sorted if kind is set else list
-        return self.each(name, rows, put, get)
+        return self.each(name, rows, sorted if kind is set else list, get)
 
-    def tuples(self, name: str, values: Collection[tuple[int, ...]], width: int) -> list[Any]:
+    def tuples(self, name: str, values: list[Any], width: int) -> list[Any]:
         """Keep any number of tuples of so many numbers."""
-
-        def get(value: object) -> tuple[int, ...]:
-            return tuple(self.as_numbers(name, value, width))
-
-        return self.each(name, values, list, get, is_open=True)
+        return self.each(
+            name, values, list, lambda one: (*self.as_numbers(name, one, width),), is_open=True
+        )
 
     def by_number(self, name: str, numbers: dict[int, int], below: int) -> dict[int, int]:
         """Keep numbers by other numbers, which are below this."""
@@ -177,17 +169,12 @@ class Saved:
         self.require(is_right, name, numbers, f"numbers from 0 to {most}")
         return numbers
 
-    def as_pair(self, name: str, value: Any, most: int = SAVED_MAX) -> tuple[int, int]:
-        """Return two numbers."""
-        first, second = self.as_numbers(name, value, 2, most)
-        return first, second
-
     def as_by_number(
         self, name: str, value: Any, below: int, most: int = SAVED_MAX
     ) -> dict[int, int]:
         """Return numbers by other numbers, which are distinct, and below this."""
-        pairs = [self.as_pair(name, pair, most) for pair in self.as_list(name, value)]
-        found = dict(pairs)
+        pairs: Any = [self.as_numbers(name, pair, 2, most) for pair in self.as_list(name, value)]
+        found: dict[int, int] = dict(pairs)
         is_right = len(found) == len(pairs) and max(found, default=-1) < below
         self.require(is_right, name, pairs, f"pairs with distinct first numbers below {below}")
         return found

@@ -6,8 +6,6 @@ waits for everything held that it knew of. Deliveries that rest on a lost messag
 asked for it, and those whose senders knew of one of these.
 """
 
-from __future__ import annotations
-
 from operator import itemgetter
 from typing import Final
 

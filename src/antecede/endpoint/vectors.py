@@ -1,7 +1,5 @@
 """A vector as control: one key for each member, the same in all copies."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet

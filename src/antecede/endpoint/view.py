@@ -5,8 +5,6 @@ Inside endpoints a process is its *number* (its position among the members), a s
 of one sender compare like their numbers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -155,19 +155,17 @@ class Acknowledged(Logged):
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5), with this message among those that are not acknowledged."""
-        seq, dests = message.seq, message.dests & ~(1 << self.me)
         for dest in others:
-            self._open[dest].append(seq)
-            self._last[dest] = seq
+            self._open[dest].append(message.seq)
+            self._last[dest] = message.seq
         self._raise_mark()
         for dest in others:
             self._tell(dest)
             if self._releases:
-                self._owed[dest].append(seq)
-        needs = logs.take(self._log, dests)
+                self._owed[dest].append(message.seq)
+        needs = logs.take(self._log, message.dests & ~(1 << self.me))
         message.control = self._tops, self._log, self._mark()
-        key = seq << self.shift | self.me
-        self._tops, self._log = logs.entered(self._tops, self._log, key, dests, self.low)
+        self.enter(message, self._log)
         return needs
 
     def check(self, packet: Packet) -> str:
@@ -192,10 +190,8 @@ class Acknowledged(Logged):
         tops, log, mark = message.control
         corrections = self._corrections(packet, tops, log)
         self._learn(source, mark)
-        self.reached[source] = key = message.seq << self.shift | source
-        rest = message.dests & ~(1 << source | 1 << self.me)
-        tops, log = logs.entered(tops, log, key, rest, self.low)
-        self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)
+        self.reached[source] = key = self.key(packet)
+        self.merge(packet, key)
         self._purge()
         self._answer(source, (message.seq, self._mark(), corrections))
         return self.places[source]

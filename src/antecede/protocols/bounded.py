@@ -38,7 +38,7 @@ References
 
 from typing import ClassVar, Final, cast
 
-from antecede.endpoint.counts import Counted, ascending, gaps, larger, misplaced, stepped, steps
+from antecede.endpoint.counts import Counted, larger, misplaced
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import (
     CLOCK_BYTES,
@@ -48,7 +48,16 @@ from antecede.endpoint.messages import (
     Message,
     Packet,
 )
-from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.numbers import (
+    ascending,
+    gaps,
+    get_block,
+    put_block,
+    read_varint,
+    stepped,
+    steps,
+    varint,
+)
 from antecede.endpoint.rules import Wire, knows_too_much
 from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View

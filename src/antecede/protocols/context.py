@@ -16,12 +16,20 @@ References
    1989. https://doi.org/10.1145/65000.65001
 """
 
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import folded, get_column, put_column, read_varint, unfolded, varint
+from antecede.endpoint.numbers import (
+    ascending,
+    gaps,
+    get_column,
+    put_column,
+    read_varint,
+    stepped,
+    steps,
+    varint,
+)
 from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
@@ -34,20 +42,16 @@ class ContextWire(Wire):
     def put(self, message: Message) -> bytes:
         """Return how many, the gaps between their senders, and how far each is from us."""
         keys: list[int] = message.control
-        senders = [key & self.view.low for key in keys]
-        one, names = put_column([sender - last - 1 for last, sender in pairwise((-1, *senders))])
-        two, numbers = put_column([folded((k >> self.view.shift) - message.seq) for k in keys])
+        one, names = put_column(gaps([key & self.view.low for key in keys]))
+        two, numbers = put_column(steps([key >> self.view.shift for key in keys], message.seq))
         return b"".join((varint(len(keys) << 4 | one << 2 | two), names, numbers))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         code, at = read_varint(data, at)
-        gaps, at = get_column(data, at, code >> 4, code >> 2 & 3)
-        codes, at = get_column(data, at, code >> 4, code & 3)
+        senders, at = get_column(data, at, code >> 4, code >> 2 & 3)
+        numbers, at = get_column(data, at, code >> 4, code & 3)
         keys: list[int] = []
-        sender = -1
-        for gap, far in zip(gaps, codes, strict=True):
-            sender += gap + 1
-            seq = message.seq + unfolded(far)
+        for sender, seq in zip(ascending(senders), stepped(numbers, message.seq), strict=True):
             if sender >= self.view.n or not 1 <= seq <= COUNT_MAX:
                 raise PeerError("names messages that nobody sent")
             if sender == message.sender and seq >= message.seq:

@@ -49,18 +49,16 @@ def _as_trees(option: str, value: object, members: Names) -> tuple[Cluster, ...]
     trees = tuple(_frozen(tree) for tree in value)
     flat = as_parts(option, tuple(tuple(_names(tree)) for tree in trees), members)
     if sum(map(len, flat)) != len(members):
-        msg = f"{option}={value!r} overlap; every member belongs to exactly one"
-        raise UsageError(msg)
+        raise UsageError(f"{option}={value!r} overlap; every member belongs to exactly one")
     return trees
 
 
 def _frozen(value: object) -> Cluster:
     if not isinstance(value, (tuple, list)) or not value or not isinstance(value[0], str):
-        msg = (
+        raise UsageError(
             f"one of the clusters is {value!r}; expected a non-empty tuple of members and clusters "
             "that starts with its representative"
         )
-        raise UsageError(msg)
     return tuple(_frozen(v) if isinstance(v, (tuple, list)) else v for v in value)
 
 

@@ -47,11 +47,10 @@ References
 
 from typing import Any, ClassVar, cast
 
-from antecede.endpoint import logs
-from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.delivered import Unordered
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
-from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.rules import NOBODY, Own
 from antecede.endpoint.saved import Saved
@@ -66,7 +65,6 @@ class NonAtomicWire(LogWire):
     """How far back the non-atomic event began, and O_M; ``get`` sees to whom entries name."""
 
     names_dests = True
-
     stands_for_earlier = False  # the parts of an event do not stand for one another
 
     def put(self, message: Message) -> bytes:
@@ -102,7 +100,7 @@ class NonAtomicWire(LogWire):
         return ControlSize(entries, dests, size + CLOCK_BYTES)
 
 
-class NonAtomic(Logged):
+class NonAtomic(Unordered, Logged):
     """One process's log, and what its open non-atomic event has set aside."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -124,7 +122,6 @@ class NonAtomic(Logged):
         self._start = -1
         """The last local event before the open non-atomic event, and its first message."""
         self._first = 0
-        self._delivered = Delivered(view)
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """SND(2) to SND(5); parts of the open non-atomic event keep their destinations."""
@@ -141,45 +138,24 @@ class NonAtomic(Logged):
             if rest:
                 log[key] = rest
         message.control = self._tops, log, self._first
-        key = message.seq << self.shift | self.me
-        self._tops, self._log = logs.entered(self._tops, log, key, dests, self.low)
+        self.enter(message, log)
         return {dest: sorted(self._aside[dest]) for dest in others if self._aside[dest]}
-
-    def missing(self, packet: Packet) -> list[int]:
-        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
-        return [key for key in self.needs(packet) if not self._delivered.has(key)]
-
-    def blocker(self, packet: Packet) -> int:
-        return next(iter(self.missing(packet)), FREE)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2) to RCV(5)."""
-        message, sender, mine = packet.content, packet.content.sender, 1 << self.me
-        key = message.seq << self.shift | sender
-        self._delivered.add(sender, packet.n, key)
-        self.reached[sender] = max(key, self.reached[sender])
-        tops, log, _ = message.control
-        rest = message.dests & ~(1 << sender | mine)
-        tops, log = logs.entered(tops, log, key, rest, self.low)
-        self._tops, log = logs.merged(self._tops, self._log, tops, log, self.low)
-        for k in [k for k, mask in log.items() if mask & mine and self._delivered.has(k)]:
-            log[k] &= ~mine
-            if not log[k]:
-                del log[k]
-        self._log = log
-        return self.places[sender]
+        self.merge(packet, self.deliver(packet))
+        mine = 1 << self.me
+        for key in [k for k, mask in self._log.items() if mask & mine and self.is_delivered(k)]:
+            self._log[key] &= ~mine
+            if not self._log[key]:
+                del self._log[key]
+        return self.places[packet.source_no]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether the sender of a packet knew of a message of another event."""
         if sender == packet.content.sender:
             return seq < packet.content.control[2]
         return super().knows(packet, sender, seq)
-
-    def newest(self, sender: int) -> int:
-        return self._delivered.newest(sender)
-
-    def ahead(self, sender: int) -> list[int]:
-        return self._delivered.ahead(sender)
 
     def kept_entries(self) -> int:
         """Return the entries of the log, and what is set aside."""
@@ -194,7 +170,7 @@ class NonAtomic(Logged):
             saved.require(is_right, "aside", keys, "messages that are known of")
         self._start = saved.number("start", self._start + 1) - 1
         self._first = saved.number("first", self._first, 0, self.made)
-        saved.part("delivered", self._delivered.keep)
+        saved.part("delivered", self.keep_delivered)
 
 
 def _is_part(view: View, key: int, sender: int, first: int) -> bool:

@@ -54,6 +54,7 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
+from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
@@ -70,7 +71,7 @@ from antecede.endpoint.messages import (
 )
 from antecede.endpoint.numbers import BYTE, put_ascending
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.saved import SAVED_MAX, Saved
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError
 
@@ -479,16 +480,9 @@ class Differential(Optimal):
 
     def keep(self, saved: Saved) -> None:
         super().keep(saved)
-        tops = [SAVED_MAX << self.shift] * self.view.n  # entries of any clock
-
-        def kept(name: str, logs_: list[Entries]) -> list[Entries]:
-            def get(value: object) -> Entries:
-                return logs.as_log(saved, name, value, self.view, tops, is_open=True)
-
-            return saved.each(name, logs_, logs.in_hex, get)
-
-        self._last_sent = kept("last_sent", self._last_sent)
-        self._last_received = kept("last_received", self._last_received)
+        put, get = logs.in_hex, partial(logs.as_log, saved, self.view)
+        self._last_sent = saved.each("last_sent", self._last_sent, put, get)
+        self._last_received = saved.each("last_received", self._last_received, put, get)
 
 
 def _change(before: Entries, after: Entries) -> Change:

@@ -62,12 +62,12 @@ from collections.abc import Collection, Iterable
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint import logs
-from antecede.endpoint.delivered import Delivered
+from antecede.endpoint.delivered import Unordered
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log
-from antecede.endpoint.messages import FREE, PAIR_BYTES, ControlSize, Message, MessageId, Packet
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
-from antecede.endpoint.rules import Own, Rules, Wire
+from antecede.endpoint.rules import Own, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
@@ -139,7 +139,7 @@ class SemanticOptimalWire(Wire):
         return log | {key: log.get(key, 0) | bit for key in needs}, prefixes, points
 
 
-class SemanticOptimal(Rules):
+class SemanticOptimal(Unordered):
     """One process's logs after its recent events."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -172,7 +172,6 @@ class SemanticOptimal(Rules):
         self._logs: list[Known] = []
         self._first = 0
         """The first event with a log; before it nothing had happened."""
-        self._delivered = Delivered(view)
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
@@ -265,19 +264,9 @@ class SemanticOptimal(Rules):
     def needs(self, packet: Packet) -> list[int]:
         return packet.own[0]
 
-    def missing(self, packet: Packet) -> list[int]:
-        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
-        return [key for key in self.needs(packet) if not self._delivered.has(key)]
-
-    def blocker(self, packet: Packet) -> int:
-        return next(iter(self.missing(packet)), FREE)
-
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2) to RCV(5)."""
-        message, sender = packet.content, packet.content.sender
-        key = self.key(packet)
-        self._delivered.add(sender, packet.n, key)
-        self.reached[sender] = max(key, self.reached[sender])
+        message, sender, key = packet.content, packet.source_no, self.deliver(packet)
         (log, prefixes), (needs, points) = _parts(packet)
         theirs = dict.fromkeys(needs, 0) | log
         theirs[key] = message.dests & ~(1 << sender | 1 << self.me)
@@ -289,12 +278,6 @@ class SemanticOptimal(Rules):
         key = seq << self.shift | sender
         (log, prefixes), (needs, points) = _parts(packet)
         return key <= prefixes[sender] or key in log or key in points or key in needs
-
-    def newest(self, sender: int) -> int:
-        return self._delivered.newest(sender)
-
-    def ahead(self, sender: int) -> list[int]:
-        return self._delivered.ahead(sender)
 
     # What is kept.
 
@@ -313,7 +296,7 @@ class SemanticOptimal(Rules):
         self._logs = kept
         saved.require(len(kept) == len(self._at), "logs", len(kept), "one after each event")
         self._first = saved.number("first", self._first, 0, self._at[0] if self._at else 0)
-        saved.part("delivered", self._delivered.keep)
+        saved.part("delivered", self.keep_delivered)
 
     def _saved(self, known: Known) -> object:
         log, prefixes, points = known
@@ -323,7 +306,7 @@ class SemanticOptimal(Rules):
         view, saved, highest = self.view, Saved("log", value), (SAVED_MAX + 1 << self.shift) - 1
         most = [highest] * view.n
         most[self.me] = self.made << self.shift | self.me
-        log = logs.as_log(saved, "log", saved.plain("log"), view, most)
+        log = logs.as_log(saved, view, saved.plain("log"), most)
         prefixes = saved.keys("prefixes", most, self.shift)
         points = saved.numbers("points", [], most=highest, is_open=True)
         is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)

@@ -33,10 +33,11 @@ References
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.counts import ascending, gaps
 from antecede.endpoint.info import Option, ProtocolInfo
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import (
+    ascending,
+    gaps,
     get_column,
     is_key,
     put_column,

@@ -127,7 +127,8 @@ class Synchronous(Rules):
     def keep(self, saved: Saved) -> None:
         awaited = saved.plain("awaited", None if self._awaited is None else list(self._awaited))
         if saved.is_read and awaited is not None:
-            self._awaited = dest, seq = saved.as_pair("awaited", awaited)
+            dest, seq = saved.as_numbers("awaited", awaited, 2)
+            self._awaited = dest, seq
             is_right = dest < self.view.n and dest != self.me and 1 <= seq <= self.made
             saved.require(
                 is_right, "awaited", awaited, "another member, and a message that was sent"

@@ -6,8 +6,6 @@ all copies share; what this copy says besides; and the payload. Everything befor
 canonical: a packet has one encoding, and the decoder refuses any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -64,8 +62,7 @@ class Codec:
     def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - api
         """Return a packet as bytes; without its payload it fits into another system's header."""
         if type(packet) is not Packet:
-            msg = f"cannot encode {type(packet).__name__}; expected a Packet"
-            raise UsageError(msg)
+            raise UsageError(f"cannot encode {type(packet).__name__}; expected a Packet")
         message = packet.content
         if message.view is not self._view:
             self._check_view(message.view)
@@ -93,8 +90,7 @@ class Codec:
         except PeerError as error:
             if type(error) is not PeerError or str(error).endswith("it"):
                 raise
-            msg = f"a packet of {len(data)} bytes {error}; drop it"
-            raise PeerError(msg) from None
+            raise PeerError(f"a packet of {len(data)} bytes {error}; drop it") from None
 
     def route(self, data: bytes) -> tuple[str, str, int]:
         """Return the source, the destination and the number of a packet, and read no further.
@@ -113,8 +109,7 @@ class Codec:
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
         if type(packet) is not Packet:
-            msg = f"cannot measure {type(packet).__name__}; expected a Packet"
-            raise UsageError(msg)
+            raise UsageError(f"cannot measure {type(packet).__name__}; expected a Packet")
         if packet.content.view is not self._view:
             self._check_view(packet.content.view)
         return len(self._wire.put(packet.content)) + len(self._wire.put_own(packet))
@@ -135,8 +130,7 @@ class Codec:
         would send could reuse numbers, so sending needs a new view.
         """
         if not isinstance(resumed, bool):
-            msg = f"resumed={shown(resumed)} is neither True nor False"
-            raise UsageError(msg)
+            raise UsageError(f"resumed={shown(resumed)} is neither True nor False")
         return get_snapshot(
             _as_bytes(data), self._members, self._view, _decoder_of, resumed=resumed
         )
@@ -164,11 +158,10 @@ class Codec:
     def _check_identity(self, data: bytes) -> None:
         """Refuse a packet of another view."""
         if data[0] >> 4 != VERSION:
-            msg = (
+            raise PeerError(
                 f"a packet of version {data[0] >> 4}, not {VERSION}: its sender runs another "
                 "release of antecede; run the same everywhere, or drop it"
             )
-            raise PeerError(msg)
         number, at = read_count(data, 1)
         digest = data[at : at + DIGEST_BYTES]
         if self._view is None:
@@ -180,11 +173,10 @@ class Codec:
                 if view.digest == digest:
                     self._adopt(view)
                     return
-            msg = (
+            raise PeerError(
                 "a packet of a view that this Codec does not know: make it from the endpoint that "
                 "it is for, or drop it"
             )
-            raise PeerError(msg)
         what = "a packet"
         raise other_number(what, number, self._view)
 
@@ -201,8 +193,7 @@ class Codec:
             dest, at = read_varint(data, at)
         n, at = read_count(data, at, 1)
         if source >= self._count or dest >= self._count or source == dest:
-            msg = f"goes from member {source} to member {dest}, of {self._count}"
-            raise PeerError(msg)
+            raise PeerError(f"goes from member {source} to member {dest}, of {self._count}")
         return source, dest, n, at
 
     def _packet(self, data: bytes) -> Packet:
@@ -218,27 +209,23 @@ class Codec:
             if flags or self._relays:
                 dests, at = self._get_dests(data, at, flags & 3, sender)
                 if not dests >> dest & 1 and not self._relays:
-                    msg = f"is for member {dest}, but its message is not"
-                    raise PeerError(msg)
+                    raise PeerError(f"is for member {dest}, but its message is not")
         elif flags & 3:
-            msg = "has flags that contradict each other"
-            raise PeerError(msg)
+            raise PeerError("has flags that contradict each other")
         message = new_message(wire.view, sender, seq, dests, b"", None)
         message.control, at = wire.get(data, at, message)
         packet = new_packet(message, source, dest, n, None)
         packet.own, at = wire.get_own(data, at, packet)
         size = len(data) - at
         if not 0 <= size <= (PAYLOAD_MAX if seq else 0):
-            msg = "ends too early, or has a payload that is not allowed"
-            raise PeerError(msg)
+            raise PeerError("ends too early, or has a payload that is not allowed")
         message.payload = data[at:]
         return packet
 
     def _get_sender(self, data: bytes, at: int, source: int) -> tuple[int, int]:
         sender, at = read_varint(data, at)
         if sender >= self._count or sender == source or not self._relays:
-            msg = "brings a message of another process, which its protocol does not"
-            raise PeerError(msg)
+            raise PeerError("brings a message of another process, which its protocol does not")
         return sender, at
 
     def _body(self, message: Message) -> tuple[int, bytes]:
@@ -316,5 +303,4 @@ def _as_bytes(data: object) -> bytes:
         return data
     if isinstance(data, (bytearray, memoryview)):
         return bytes(data)
-    msg = f"got {type(data).__name__}; expected bytes"
-    raise UsageError(msg)
+    raise UsageError(f"got {type(data).__name__}; expected bytes")

@@ -4,8 +4,6 @@ Bytes and packets are texts in base 64 within an object of one field. Whatever n
 is refused, field by field.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -75,8 +73,7 @@ def get_snapshot(
         raise
     except (AntecedeError, ValueError, TypeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
-        msg = f"not a snapshot that can be used: {reason}; take a new one"
-        raise SnapshotError(msg) from error
+        raise SnapshotError(f"not a snapshot that can be used: {reason}; take a new one") from error
 
 
 def _refuse(why: str) -> Endpoint:
