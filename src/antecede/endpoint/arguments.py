@@ -60,10 +60,10 @@ def as_groups(option: str, value: object, members: tuple[str, ...]) -> Groups:
     if not isinstance(value, dict) or not value:
         msg = f"{option}={value!r} is not a mapping of names to members; write {{'g': ('a', 'b')}}"
         raise UsageError(msg)
-    result = {}
-    for name, group in value.items():
-        result[as_name("group", name)] = as_names(f"group {name!r}", group, members)
-    return result
+    return {
+        as_name("group", name): as_names(f"group {name!r}", group, members)
+        for name, group in value.items()
+    }
 
 
 GROUPS: Final = Option(

@@ -60,8 +60,7 @@ class Endpoint:
         self.queue_max: Final = queue_max
         self._me = view.numbers[process]
         self._bit = 1 << self._me
-        self._seq = 0
-        self._events = 0
+        self._seq = self._events = 0
         self._rules = rules(view, self._me)
         self._rules.queue_max = queue_max
         self._is_guarded = rules.has("admit")
@@ -73,8 +72,7 @@ class Endpoint:
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
         self._skips: Skips | None = None
         """What is declared lost, if anything is."""
-        self._check = self._rules.check
-        self._blocker = self._rules.blocker
+        self._check, self._blocker = self._rules.check, self._rules.blocker
         self._inbox: deque[Packet] | None = deque() if pull and rules.IS_EAGER else None
         """In pull mode, what has taken effect and is not taken yet."""
         self._targets: dict[tuple[str, ...], tuple[int, tuple[int, ...]]] = {}
@@ -168,9 +166,9 @@ class Endpoint:
     # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
 
     def repeat(self, dest: int) -> int:
-        """Send one more message behind the last, which went to this member alone.
+        """Send one more message behind the last, to this member alone; return its packet's number.
 
-        Return the number of its packet, or 0: then it is no run, and nothing was sent.
+        0 says that it is no run: nothing was sent.
         """
         rules = self._rules
         if self._is_guarded or not rules.repeat():
@@ -182,10 +180,9 @@ class Endpoint:
         return n
 
     def receive_run(self, first: Packet, count: int) -> int:
-        """Deliver so many messages that follow a packet in a run and have arrived after it.
+        """Deliver so many messages that follow a packet in a run; return the first event's number.
 
-        Return the number of the first of these events, or 0: then nothing was delivered, and each
-        packet has to be received.
+        0 says that nothing was delivered, and each packet has to be received.
         """
         source, n, channels = first.source_no, first.n, self._channels
         if (
@@ -199,9 +196,8 @@ class Endpoint:
         ):
             return 0
         channels.prefix[source] = n + count
-        event = self._events + 1
         self._events += count
-        return event
+        return self._events - count + 1
 
     def take(self, source: str | None = None) -> Effects:
         """Deliver at most one message that is ready (from ``source``, if given); for pull mode."""
@@ -212,7 +208,7 @@ class Endpoint:
         if self._inbox is not None:
             if self._inbox and sender in (None, self._inbox[0].content.sender):
                 packet = self._inbox.popleft()
-                self._hold.count_out(packet)
+                self._hold.count_in(packet, -1)
                 deliveries.append(self._delivery(packet))
         else:
             while arrival := self._hold.pop_ready(sender):
@@ -241,10 +237,7 @@ class Endpoint:
         hold = self._hold
         for arrival in hold.wake_all():
             hold.file(arrival, self._blocker(hold.packets[arrival]))
-        deliveries: list[Delivery] = []
-        if arrival := self._next_due():
-            deliveries = self._take(hold.take(arrival))
-        return new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_effects(self._posted(), tuple(self._take_due()), self._events)
 
     def tick(self, now: int) -> Effects:
         """Say what time it is, before anything else happens then; return what that releases.
@@ -454,6 +447,10 @@ class Endpoint:
         if self._hold.waiting.keys().isdisjoint(places):
             return []
         self._wake(places)
+        return self._take_due()
+
+    def _take_due(self) -> list[Delivery]:
+        """Let what may take effect by itself do so, and what that frees."""
         due = self._next_due()
         return self._take(self._hold.take(due)) if due else []
 
@@ -486,9 +483,7 @@ class Endpoint:
                 self._wake(places)
                 if self._skips is not None:
                     self._skips.taken(packet)
-            if not hold.ready and not hold.controls:
-                return deliveries
-            due = self._next_due()
+            due = self._next_due() if hold.ready or hold.controls else 0
             if not due:
                 return deliveries
             packet = hold.take(due)
@@ -515,17 +510,15 @@ class Endpoint:
         """
         hold = self._hold
         is_pulled = self.pull and self._inbox is None
-        while True:
-            if hold.controls:
-                arrival = heappop(hold.controls)
-            else:
-                arrival = 0 if is_pulled else hold.pop_ready()
+        while hold.controls or not is_pulled:
+            arrival = heappop(hold.controls) if hold.controls else hold.pop_ready()
             if not arrival:
                 return 0
             need = self._blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival
             hold.file(arrival, need)  # what went before it changed that
+        return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
         self._events = self._rules.events = event = self._events + 1
@@ -535,10 +528,9 @@ class Endpoint:
     def _posted(self) -> tuple[Packet, ...]:
         """Return what the rules want to send, numbered."""
         outbox = self._rules.outbox
-        if not outbox:
-            return ()
         if self._rules.is_stale:  # the numbers were used before
             outbox.clear()
+        if not outbox:
             return ()
         me, sent, packets = self._me, self._channels.sent, []
         for dest, message, own in outbox:

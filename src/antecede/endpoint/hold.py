@@ -41,13 +41,10 @@ class Hold:
     """Packets that wait, by what each waits for; of those that are ready, the oldest goes first."""
 
     def __init__(self, n: int, low: int, count_max: int, bytes_max: int, *, pull: bool) -> None:
-        self.count_max = count_max
-        self.bytes_max = bytes_max
-        self.count = 0
+        self.count_max, self.bytes_max = count_max, bytes_max
+        self.count = self.bytes = 0
         """How many packets are held, and the bytes of their payloads; also those of each source."""
-        self.bytes = 0
-        self.counts = [0] * n
-        self.sizes = [0] * n
+        self.counts, self.sizes = [0] * n, [0] * n
         self.packets: dict[int, Packet] = {}
         self.arrivals = 0
         self.ready: list[int] = []
@@ -55,14 +52,12 @@ class Hold:
         self.controls: list[int] = []
         self.waiting: dict[int, list[tuple[int, int]]] = {}
         """The others, by the place that each waits at: heaps of (key, arrival)."""
-        self._low = low
-        self._pull = pull
+        self._low, self._pull = low, pull
 
     def has_plenty(self, count: int, size: int) -> bool:
         """Tell whether so many packets with so many bytes fit for sure, whoever sent them."""
-        return (
-            2 * (self.count + count) < self.count_max and 2 * (self.bytes + size) <= self.bytes_max
-        )
+        has_places = 2 * (self.count + count) < self.count_max
+        return has_places and 2 * (self.bytes + size) <= self.bytes_max
 
     def check_room(self, packet: Packet, size: int, *, is_blocked: bool, count: int = 1) -> None:
         """Refuse a packet that must be held if there is no room for the bytes that it brings."""
@@ -78,9 +73,8 @@ class Hold:
             is_alone or _fits(limit, self.sizes, size, source)
         ):
             return
-        brought = (
-            f"brings {count} messages, {size} bytes, which" if count > 1 else f"({size} bytes)"
-        )
+        many = f"brings {count} messages, {size} bytes, which"
+        brought = many if count > 1 else f"({size} bytes)"
         msg = (
             f"packet {packet.n} from {packet.source!r} {brought} must be held, but "
             f"{self.count} ({self.bytes} bytes) are held already, {self.counts[source]} of them "
@@ -100,21 +94,13 @@ class Hold:
         self.packets[arrival] = packet
         self.count_in(packet)
 
-    def count_in(self, packet: Packet) -> None:
-        """Count a packet against the limits."""
-        size, source = len(packet.content.payload), packet.source_no
-        self.count += 1
+    def count_in(self, packet: Packet, sign: int = 1) -> None:
+        """Count a packet against the limits, or, with -1, no longer."""
+        size, source = sign * len(packet.content.payload), packet.source_no
+        self.count += sign
         self.bytes += size
-        self.counts[source] += 1
+        self.counts[source] += sign
         self.sizes[source] += size
-
-    def count_out(self, packet: Packet) -> None:
-        """Count a packet no longer."""
-        size, source = len(packet.content.payload), packet.source_no
-        self.count -= 1
-        self.bytes -= size
-        self.counts[source] -= 1
-        self.sizes[source] -= size
 
     def file(self, arrival: int, need: int) -> None:
         """Note what a held packet waits for."""
@@ -159,19 +145,18 @@ class Hold:
     def take(self, arrival: int) -> Packet:
         """Stop holding a packet that is not filed."""
         packet = self.packets.pop(arrival)
-        self.count_out(packet)
+        self.count_in(packet, -1)
         return packet
 
     def pop_ready(self, sender: int | None = None) -> int:
         """Return the ready arrival that came first (of this sender), or 0, and file it no more."""
         if sender is None:
             return heappop(self.ready) if self.ready else 0
-        found = [a for a in self.ready if self.packets[a].content.sender == sender]
-        if not found:
-            return 0
-        self.ready.remove(min(found))
-        heapify(self.ready)
-        return min(found)
+        first = min([a for a in self.ready if self.packets[a].content.sender == sender], default=0)
+        if first:
+            self.ready.remove(first)
+            heapify(self.ready)
+        return first
 
 
 def _fits(limit: int, used: list[int], more: int, source: int) -> bool:

@@ -36,7 +36,7 @@ class View:
         number: int,
         members: tuple[str, ...],
         protocol: str,
-        options: dict[str, object],
+        options: dict[str, Any],
     ) -> None:
         self.number: Final = number
         self.members: Final = members
@@ -60,10 +60,7 @@ class View:
 
     def mask(self, names: Iterable[str]) -> int:
         """Return the mask of some members."""
-        mask = 0
-        for name in names:
-            mask |= 1 << self.numbers[name]
-        return mask
+        return sum([1 << number for number in {self.numbers[name] for name in names}])
 
     def list(self, mask: int) -> tuple[int, ...]:
         """Return the numbers in a mask, ascending."""

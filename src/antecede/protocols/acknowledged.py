@@ -1,39 +1,37 @@
 """Control information and acknowledgements combined: [KS98]_ until a message is acknowledged.
 
-[MF95]_ asks how a protocol with control information and one with acknowledged buffers could be
-combined. Here nothing waits at the sender, as under ``optimal``, and every delivery is
-acknowledged, as under ``buffered``. Control information is carried only about messages that are
-not known to be delivered at all their destinations.
+[MF95]_ asks how control information and acknowledged buffers could be combined. Here nothing waits
+at the sender, as under ``optimal``, and every delivery is acknowledged, as under ``buffered``.
+Control is carried only about messages that are not known to be delivered everywhere.
 
 Guarantee
 ---------
-Causal order; a message waits only while a real cause of it is missing. A process keeps no
-information about its own messages beyond the copies that are not acknowledged yet. What it keeps
-about the messages of others is what [KS98] requires, and some of what was delivered meanwhile.
+Causal order; a message waits only while a real cause of it is missing. Of its own messages a
+process keeps only the copies that are not acknowledged yet; of the messages of others, what [KS98]
+requires, and some of what was delivered meanwhile.
 
 Cost
 ----
-The shorter a round trip is against the gap between sends, the less is carried: the acknowledgements
-do what a later message would do under ``optimal``. Under load, broadcasts gain little.
+The shorter a round trip is against the gap between sends, the less is carried: acknowledgements do
+what a later message would do under ``optimal``. Under load, broadcasts gain little.
 
 Differences from the paper
 --------------------------
-Neither paper describes this algorithm. Send, delivery and merging are those of [KS98] (SND and
-RCV), with these additions:
+Neither paper describes this algorithm. Send, delivery and merging are those of [KS98], and:
 
-- A delivery is acknowledged to the sender by the number of the message. Channels are in causal
-  order, so this covers all earlier messages to that process. The sender drops the process from the
-  entries of its own messages up to there. Acknowledging an arrival instead would lose order.
+- A delivery is acknowledged by the number of the message, which covers all earlier ones to that
+  process, since channels are in causal order. The sender then drops the process from the entries of
+  its own messages up to there. Acknowledging an arrival instead would lose order.
 - ``w`` is the largest number such that all the sender's messages up to it are acknowledged by all
-  destinations. Every packet carries the source's own ``w``. Whoever hears of it drops all entries
-  of that sender up to ``w``, its newest one too. When ``w`` rises, a *release* tells it to those
+  destinations. Every packet carries its source's own ``w``; who hears of it drops all entries of
+  that sender up to ``w``, its newest one too. When ``w`` rises, a *release* tells it to those
   destinations of the messages up to ``w`` that have not heard so.
-- Because the newest entry may be dropped too, absence does not always tell the receiver of a log
-  that an older message is done. Such entries do no harm, since their messages are delivered. The
-  next acknowledgement to whoever still carries them contains a *correction*: the sender's ``w``.
+- As the newest entry may be dropped too, absence does not always tell that an older message is
+  done. Such entries do no harm, as their messages are delivered. The next acknowledgement to who
+  still carries them contains a *correction*: the sender's ``w``.
 
-Acknowledgements carry facts about deliveries only, never what a later message promises; so they
-may travel outside causal order, unlike the logs themselves.
+Acknowledgements tell only of deliveries, never what a later message promises; so, unlike logs, they
+may travel outside causal order.
 
 References
 ----------

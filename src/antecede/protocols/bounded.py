@@ -17,17 +17,17 @@ Extra messages have at most ``n - 1`` entries: many of them if ``k`` is close to
 
 Differences from the paper
 --------------------------
-The paper is inconsistent on whether ``k`` entries are still allowed or already too many. Here they
-are allowed, and the next one triggers an extra message. ``column`` chooses whose constraints are
-replaced: ``fullest`` is the paper's rule (the column with most entries), ``sparsest`` the column
-with fewest among those with at least two, ``rotating`` the next such column after the last choice;
-ties go to the first in order of membership. Multicast is our extension: a send clears the column of
-every destination. A receiver replaces what the message carries for its other destinations by the
-message itself, and drops what it kept for them if the message carries it too, since the message
-waits for all of that there. Only the sender's own row is always kept: it numbers the channels.
+The paper is inconsistent on whether ``k`` entries are still allowed; here they are, and the next
+one triggers an extra message. ``column`` chooses whose constraints are replaced: ``fullest`` is the
+paper's rule (the column with most entries), ``sparsest`` the column with fewest among those with at
+least two, ``rotating`` the next such column after the last choice; ties go to the first member.
+Multicast is our extension: a send clears the column of every destination. A receiver replaces what
+the message carries for its other destinations by the message itself, and drops what it kept for
+them if the message carries it too, since the message waits for all of that there. Only the sender's
+own row is always kept: it numbers the channels.
 
-A count does not say which message it stands for, so each entry also has the number of that message;
-for an extra message, of the one before it. ``waiting()`` and ``skip`` need it.
+A count does not say which message it stands for, so each entry also has the number of that message
+(for an extra message, of the one before it), for ``waiting()`` and ``skip``.
 
 References
 ----------
@@ -36,7 +36,7 @@ References
    paper, 2000.
 """
 
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from antecede.endpoint.counts import Counted, larger, misplaced
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
@@ -146,7 +146,7 @@ class Bounded(Counted):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._k = cast("int", view.options["k"])
+        self._k: int = view.options["k"]
         self._choice = view.options["column"]
         self._columns: Columns = {}
         """M_i, by columns, and its size; ``reached`` is DELIV_i, extra messages among them."""
@@ -189,13 +189,12 @@ class Bounded(Counted):
     def _chosen_column(self) -> int:
         """Return a column that would shrink; one exists, because k is more than n."""
         wide = {dest: len(column) for dest, column in self._columns.items() if len(column) > 1}
-        if self._choice == "fullest":
-            return min(wide, key=lambda dest: (-wide[dest], dest))
-        if self._choice == "sparsest":
-            return min(wide, key=lambda dest: (wide[dest], dest))
-        chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
-        self._turn = (chosen + 1) % self.view.n
-        return chosen
+        if self._choice == "rotating":
+            chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
+            self._turn = (chosen + 1) % self.view.n
+            return chosen
+        sign = -1 if self._choice == "fullest" else 1
+        return min(wide, key=lambda dest: (sign * wide[dest], dest))
 
     def check(self, packet: Packet) -> str:
         me, columns = self.me, packet.content.control
@@ -267,8 +266,7 @@ class Bounded(Counted):
             k, dest = divmod(place, n)
             column = self._columns.setdefault(dest, {})
             is_right = k < n and dest not in {k, me} and k not in column and count
-            what = "one count for a sender and another process"
-            saved.require(is_right, "entries", place, what)
+            saved.require(is_right, "entries", place, "one count for each two processes")
             if k == me:
                 self.require_own(saved, "entries", number)
             column[k] = count, number

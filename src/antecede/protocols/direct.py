@@ -10,17 +10,16 @@ Causal order; a message waits only while a real cause of it is missing.
 
 Differences from the paper
 --------------------------
-Only the abstract was available to us, so this is a reconstruction. The structures are those that
-others describe. Two steps are uncertain, and each has an option:
+Only the abstract was available to us: this is a reconstruction, with the structures that others
+describe. Two steps are uncertain, and each has an option:
 
-- ``prune`` says what a delivery prunes from a destination's set. ``literal`` prunes what the
-  message carries; ``direct`` also prunes what is kept, and is the default because two independent
-  accounts and the claim of optimality for broadcast agree with it; ``full`` also drops what the
-  message itself implies.
-- ``own_slot`` says what a send does to the sender's own set. ``emptied`` leaves only the message
-  just sent, and is the default because broadcasts then carry the least; ``kept`` adds the message
-  to what is there. Only ``kept`` agrees with what [JPCY97]_ measured: more bytes than a matrix from
-  about 25 processes on, and two thirds of ``n * n`` pairs.
+- ``prune``, what a delivery prunes from a destination's set: ``literal`` what the message carries;
+  ``direct`` also what is kept (the default, as two independent accounts and the claim of optimality
+  for broadcast agree with it); ``full`` also what the message itself implies.
+- ``own_slot``, what a send does to the sender's own set: ``emptied`` leaves only the message just
+  sent (the default, as broadcasts then carry the least); ``kept`` adds it. Only ``kept`` agrees
+  with what [JPCY97]_ measured: more bytes than a matrix from about 25 processes on, and two thirds
+  of ``n * n`` pairs.
 
 All six readings deliver the same messages at the same moments and differ only in the number of
 pairs. The sender's slot is never merged as a constraint. The variant for broadcasts only, with a

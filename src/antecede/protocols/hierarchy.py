@@ -36,8 +36,6 @@ from antecede.errors import PeerError, UsageError
 
 INNERS = ("optimal", "matrix")
 Names = tuple[str, ...]
-
-
 Cluster = tuple[object, ...]
 """A representative, then the members and clusters below it."""
 
@@ -77,20 +75,16 @@ class Tree:
         self.below = [1 << number for number in range(n)]
         """All that are at or below each, as a mask."""
         self.children: list[list[int]] = [[] for _ in range(n)]
-        self.roots = [
-            self._plant(view, tree)
-            for tree in cast("tuple[Cluster, ...]", view.options["clusters"])
-        ]
-        self.root = list(range(n))
-        for root in self.roots:
-            for number in view.list(self.below[root]):
-                self.root[number] = root
-        names = tuple([view.members[root] for root in self.roots])
-        self.inner = view_of(cast("str", view.options["inner"]), names)
+        self.roots = [self._plant(view, tree) for tree in view.options["clusters"]]
         self.rank = {root: rank for rank, root in enumerate(self.roots)}
+        self.root = self.parent
+        while self.root != (above := [self.root[one] for one in self.root]):
+            self.root = above
+        names = tuple([view.members[root] for root in self.roots])
+        self.inner = view_of(view.options["inner"], names)
 
     def _plant(self, view: View, tree: Cluster) -> int:
-        head = view.numbers[cast("str", tree[0])]
+        head = view.numbers[str(tree[0])]
         for part in tree[1:]:
             child = self._plant(view, part if isinstance(part, tuple) else (part,))
             self.parent[child] = head
@@ -100,11 +94,8 @@ class Tree:
 
     def ranks(self, dests: int, source: int) -> int:
         """Return the roots of destinations, without that of a source, as an inner mask."""
-        mask = 0
-        for rank, root in enumerate(self.roots):
-            if dests & self.below[root] and root != self.root[source]:
-                mask |= 1 << rank
-        return mask
+        roots = [r for r in self.roots if dests & self.below[r] and r != self.root[source]]
+        return sum([1 << self.rank[root] for root in roots])
 
     def as_inner(self, packet: Packet) -> Packet:
         """Return what a packet between roots is to the inner protocol."""
@@ -156,9 +147,7 @@ class HierarchyWire(ChainWire):
 
     def spell(self, packet: Packet) -> object:
         inner: Message | None = packet.content.control
-        if inner is None:
-            return None
-        return inner.seq, self._inner.spell(self.tree.as_inner(packet))
+        return inner and (inner.seq, self._inner.spell(self.tree.as_inner(packet)))
 
     def measure(self, packet: Packet) -> ControlSize:
         if packet.content.control is None:
@@ -201,9 +190,8 @@ class Hierarchy(Chained):
         super().__init__(view, me)
         self._tree = tree = cast("HierarchyWire", view.forms).tree
         self._is_root = tree.parent[me] == me
-        self._inner = rules_of(tree.inner.protocol).of(tree.inner)(
-            tree.inner, tree.rank[tree.root[me]]
-        )
+        inner = rules_of(tree.inner.protocol).of(tree.inner)
+        self._inner = inner(tree.inner, tree.rank[tree.root[me]])
         """At a root, its side of the inner protocol."""
         self._offset = view.low + 1
         """The first place of the inner protocol."""
@@ -246,14 +234,13 @@ class Hierarchy(Chained):
 
     def check(self, packet: Packet) -> str:
         message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
-        below = tree.below[me]
         if message.control is not None:
             return self._check_above(packet)
+        below, is_right = tree.below[me], 0
         if source == tree.parent[me] != me:
-            is_right = not below >> message.sender & 1 and message.dests & below != 0
+            is_right = not below >> message.sender & 1 and message.dests & below
         else:
-            is_child = tree.parent[source] == me
-            is_right = is_child and bool(tree.below[source] >> message.sender & 1)
+            is_right = tree.parent[source] == me and tree.below[source] >> message.sender & 1
         if not is_right or not message.seq:
             return "is not a message by way of a representative"
         return super().check(packet)

@@ -20,28 +20,10 @@ References
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from antecede.endpoint import logs, numbers
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import (
-    COUNT_MAX,
-    ID_BYTES,
-    PAIR_BYTES,
-    PAYLOAD_MAX,
-    ControlSize,
-    Message,
-    Packet,
-    new_message,
-    new_packet,
-)
-from antecede.endpoint.numbers import (
-    BYTE,
-    get_clocks,
-    get_column,
-    is_key,
-    put_clocks,
-    put_column,
-    read_varint,
-    varint,
-)
+from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX, ControlSize, Message, Packet
+from antecede.endpoint.numbers import BYTE, is_key, read_varint, varint
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
 from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
@@ -71,9 +53,9 @@ class HistoryWire(Wire):
         view, n = self.view, self.view.n
         tops = newest_of(rows) or [0] * n
         keys = [top << view.shift | sender for sender, top in enumerate(tops)]
-        base, width, clocks = put_clocks(keys, view, message.seq)
+        base, width, clocks = numbers.put_clocks(keys, view, message.seq)
         behind = [top - q + 1 if q else 0 for row in rows for top, q in zip(tops, row, strict=True)]
-        form, lags = put_column(behind or [0] * (n * n))
+        form, lags = numbers.put_column(behind or [0] * (n * n))
         out = [BYTE[width | form << 2], base, clocks, lags, varint(len(past))]
         newest, size = [0] * n, n + 7 >> 3
         for old in past:
@@ -86,9 +68,9 @@ class HistoryWire(Wire):
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         view, n, form = self.view, self.view.n, data[at]
-        keys, at = get_clocks(data, at + 1, form & 3, view, message.seq)
+        keys, at = numbers.get_clocks(data, at + 1, form & 3, view, message.seq)
         tops = [key >> view.shift for key in keys]
-        lags, at = get_column(data, at, n * n, form >> 2)
+        lags, at = numbers.get_column(data, at, n * n, form >> 2)
         below = [max(tops[i % n] + 1 - lag, 0) if lag else 0 for i, lag in enumerate(lags)]
         rows = [tuple(below[i : i + n]) for i in range(0, n * n, n)]
         if newest_of(rows) != tops or below.count(0) != list(lags).count(0):
@@ -104,10 +86,8 @@ class HistoryWire(Wire):
             length, at = read_varint(data, at + size)
             newest[sender] = seq = newest[sender] + gap + 1
             if at + length > len(data) or not 0 < dests <= view.everyone or length > PAYLOAD_MAX:
-                raise PeerError(
-                    "brings a message that is cut off, or is for nobody among the members"
-                )
-            past.append(new_message(view, sender, seq, dests, data[at : at + length], None))
+                raise PeerError("brings a message that is cut off, or is for no member")
+            past.append(Message(view, sender, seq, dests, data[at : at + length], None))
             at += length
         if max(newest) > COUNT_MAX or newest[message.sender] >= message.seq:
             raise PeerError("brings later messages of its own sender, or numbers that are too high")
@@ -146,10 +126,9 @@ class HistoryWire(Wire):
         return tuple(sorted([row for row in known if row[1]])), tuple(before)
 
     def measure(self, packet: Packet) -> ControlSize:
-        past = packet.content.control[1]
-        dests = sum([old.dests.bit_count() for old in past])
-        heads = PAIR_BYTES * len(past) + ID_BYTES * dests
-        return ControlSize(len(past), dests, heads + sum([len(old.payload) for old in past]))
+        past = dict(enumerate(packet.content.control[1]))
+        count, dests, size = logs.size(len(past), {i: old.dests for i, old in past.items()})
+        return ControlSize(count, dests, size + sum([len(old.payload) for old in past.values()]))
 
 
 class History(Rules):
@@ -158,18 +137,12 @@ class History(Rules):
     INFO: ClassVar = ProtocolInfo(
         idea="the whole causal past travels along, except what is known to be delivered",
         guarantee="causal order, and no message ever waits",
-        assumptions=(
-            "fixed membership; every packet arrives eventually; members bring the messages of "
-            "others unchanged: where that is too much trust, senders sign their payloads"
-        ),
-        cost=(
-            "every earlier message not known to be delivered, with its payload, without bound; and "
-            "what is known to be delivered, at most n*n numbers, which the model does not count"
-        ),
-        unmarked_by_skip=(
-            "a message that came along with another does not tell what its sender knew to be "
-            "delivered"
-        ),
+        assumptions="fixed membership; every packet arrives eventually; members bring the messages "
+        "of others unchanged: where that is too much trust, senders sign their payloads",
+        cost="every earlier message not known to be delivered, with its payload, without bound; "
+        "and what is known to be delivered, at most n*n numbers, which the model does not count",
+        unmarked_by_skip="a message that came along with another does not tell what its sender "
+        "knew to be delivered",
         research=True,
         bytes_per_entry=None,
         carries_messages=True,
@@ -223,7 +196,7 @@ class History(Rules):
                         latest = [q << shift | s for s, q in enumerate(newest_of(rows))]
                         tops = list(map(max, tops, latest))
                     waits = before, tops.copy()
-                    found.append(new_packet(old.under(nothing), source, me, n, waits))
+                    found.append(Packet(old.under(nothing), source, me, n, waits))
                     before = []  # this one waits for them
                 before.append(key)
             tops[sender] = key
@@ -257,19 +230,15 @@ class History(Rules):
         """Drop the messages that all their destinations are known to have delivered."""
         view, known = self.view, self._known
         known[self.me] = tuple([key >> view.shift for key in self.reached])
-        kept = {}
-        for key, old in self._past.items():
-            sender, seq = old.sender, old.seq
-            for dest in view.list(old.dests):
-                if known[dest][sender] < seq:
-                    kept[key] = old
-                    break
-        self._past = kept
-        self._looked = max(PAST_MIN, 2 * len(kept))
+        self._past = {
+            key: old
+            for key, old in self._past.items()
+            if any(known[dest][old.sender] < old.seq for dest in view.list(old.dests))
+        }
+        self._looked = max(PAST_MIN, 2 * len(self._past))
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        tops = packet.own[1]
-        return tops[sender] >> self.view.shift >= seq
+        return packet.own[1][sender] >> self.view.shift >= seq
 
     def kept_entries(self) -> int:
         self._prune()
@@ -293,4 +262,4 @@ class History(Rules):
         is_right = type(key) is int and is_key(key, view) and key <= self._seen[key & view.low]
         is_right = is_right and type(payload) is bytes
         saved.require(is_right, "past", key, "messages that were seen, and their payloads")
-        return key, new_message(view, key & view.low, key >> view.shift, mask, payload, None)
+        return key, Message(view, key & view.low, key >> view.shift, mask, payload, None)

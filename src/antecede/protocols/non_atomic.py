@@ -1,12 +1,12 @@
 """Order only between different non-atomic events: an answer in part to [KS98]_.
 
-Some applications see a group of sends as one event: the parts of a document, the writes of a
-transaction. Parts of one such *non-atomic event* need no order among themselves; between different
-ones causal order holds. [KS98] leaves open what information this takes.
+Some applications see a group of sends as one event, such as the writes of a transaction. Parts of
+one *non-atomic event* need no order among themselves; between different ones causal order holds.
+[KS98] leaves open what information this takes.
 
 A non-atomic event is an interval of one process's sends. ``send(..., after=NOTHING)`` continues the
-one that the process's last send belongs to; a send without ``after`` begins another. In general, a
-send continues it if ``after`` names an event before the first send of the interval.
+one of the process's last send, as does any ``after`` before the first send of the interval; a send
+without ``after`` begins another.
 
 Guarantee
 ---------
@@ -16,23 +16,22 @@ delivered at once. Without ``after`` this is causal order.
 
 Cost
 ----
-Longer non-atomic events carry *more* than ``optimal``, not less: their parts do not replace each
-other, so more messages stay relevant.
+Longer non-atomic events carry *more* than ``optimal``: their parts do not replace each other, so
+more messages stay relevant.
 
 Differences from the paper
 --------------------------
-The paper asks the question and describes no algorithm. The definition above is not transitive: with
-m outside and y, M inside one non-atomic event, m before y does not put m before M at a process that
-gets m and M, so M itself must say so. SND and RCV change as follows:
+The paper describes no algorithm. The definition above is not transitive: with m outside and y, M
+inside one non-atomic event, m before y does not put m before M at a process that gets m and M, so M
+itself must say so. SND and RCV change as follows:
 
 - A message does not replace the earlier ones of its own non-atomic event; their entries keep all
   their destinations. Others it replaces as in SND(3).
-- For later messages of the same non-atomic event it replaces nothing. So what SND(3) drops for a
-  destination is set aside until the non-atomic event ends, and copies to that destination carry it.
-  What a message from others leaves out does not change what is set aside: they may have left it
-  out because they rely on this very event.
-- A message waits for the entries that name its receiver, except those of its own non-atomic event.
-  Parts are delivered in any order, so a process keeps which messages of a channel it has delivered.
+- For later messages of the same event it replaces nothing. So what SND(3) drops for a destination
+  is set aside until the event ends, and copies to that destination carry it. What a message from
+  others leaves out does not change that: they may rely on this very event.
+- A message waits for the entries that name its receiver, except those of its own event. Parts are
+  delivered in any order, so a process keeps which messages of a channel it has delivered.
 - RCV(3) drops the receiver only from entries of messages that it has delivered.
 
 Not reached: non-atomic events that span several processes, and the least information: what is set

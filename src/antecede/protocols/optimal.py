@@ -39,13 +39,11 @@ merged all that it carried. The log is the same whenever it is looked at.
 
 ``lookahead`` (4.5) merges a message on arrival. The paper does RCV(4) there without RCV(3), and so
 loses order: O_M lacks what M replaces, and to forget that is safe only for those who know of M.
-Here M's own entry is merged too, and names us until M is delivered; messages may wait longer than
-necessary.
+Here M's own entry is merged too, and names us until M is delivered; messages may wait too long.
 ``hardware_multicast`` (4.5) sends the log as it was, and the receiver does SND(2).
-``differential`` (3.5) sends, on each channel, the changes to the control sent there before; packets
-of a channel are then handled in order, as causal order requires anyway. Its price is state: the
-last control sent and received on each channel. Unlike 3.5, entries stay in the log when all
-channels have carried them, because their absence would mean something.
+``differential`` (3.5) sends, on each channel, the changes to the control sent there before, which
+both ends keep; so packets of a channel are handled in order. Unlike 3.5, entries stay in the log
+when all channels have carried them, because their absence would mean something.
 
 References
 ----------
@@ -215,10 +213,7 @@ class Optimal(Rules):
         return self.places[sender]
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """RCV(2) for the ``count`` messages behind the first in a run, which is delivered.
-
-        RCV(3) to RCV(5) wait, for the last one alone: it carries all that the others did.
-        """
+        """RCV(2) for those behind the first in a run; the last one carries all that they did."""
         message = first.content
         sender, shift = message.sender, self.shift
         key = message.seq << shift | sender

@@ -27,11 +27,10 @@ paper              here
 Differences from the paper
 --------------------------
 The message is sent before step S5 enters it into CI, as R4 requires: the receiver adds it. Step R8
-is left out. It removes a destination from an older entry if a newer one of the same sender names
-it too; but by S2 the sender itself never keeps both, and R5 and R6 spread this, so R8 never finds
-anything (tested). ``notes()`` counts what was pruned, one per destination of an entry:
-``just_replaced`` in S2, ``just_delivered`` in R4, ``already`` in R5 and R6. The receiver cannot
-tell whether the latter were delivered or replaced, because both show as absence.
+is left out: it removes a destination from an older entry if a newer one of the same sender names it
+too, but by S2 the sender never keeps both, and R5 and R6 spread this, so it never finds anything
+(tested). ``notes()`` counts what was pruned, one per destination of an entry: ``just_replaced`` in
+S2, ``just_delivered`` in R4, ``already`` in R5 and R6, where delivered and replaced look alike.
 
 :mod:`antecede.protocols.specs.pruned` is the algorithm as printed, by names, with R8.
 

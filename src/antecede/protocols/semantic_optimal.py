@@ -8,41 +8,36 @@ that the message depends on (``send(..., after=)``).
 Guarantee
 ---------
 Semantic causal order: if a message depends on another, directly or indirectly, every process that
-gets both gets them in that order. If the event named by ``after`` is among the last ``window``
-ones, a message waits only for messages that it depends on. With the default ``after`` this is
-causal order.
+gets both gets them in that order. If ``after`` is among the last ``window`` events, a message waits
+only for messages that it depends on. With the default ``after`` this is causal order.
 
 Cost
 ----
-If everything depends on everything, copies carry as much as under ``optimal``. If most messages
-depend on something but not on all, they carry *more*, because fewer sends replace what was sent
-before.
+If everything depends on everything, copies carry as much as under ``optimal``; if most messages
+depend on something but not on all, *more*, because fewer sends replace what was sent before.
 
 Differences from the paper
 --------------------------
 Neither paper describes this algorithm. [KS98] tells that a message is done by its absence: an entry
 is missing although its sender has a newer one. That needs a sender's messages to form a chain, and
 here they do not. So a log states what it knows of: for each sender a *prefix* (all its messages up
-to a number) and *points* beyond it. Absence means done only for a message that the log knows of.
-Messages with an entry are known, and so is what joins on to the prefix.
-
-Opt-Track [HKS18]_ is the nearest relative: a causally consistent store on [KS98]'s logs, in which a
-write depends on what its process has read, not on all that was delivered there. There a process's
-own writes still form a chain, so absence keeps its meaning.
+to a number) and *points* beyond it. Absence means done only for a message that the log knows of:
+one with an entry, or one that joins on to the prefix. (In Opt-Track [HKS18]_, the nearest relative,
+a write depends on what its process has read; a process's own writes still form a chain.)
 
 - The process keeps the log after each of its recent events. A message that depends on event k
-  carries the log after k. What it replaces in that log for its destinations is dropped there, as in
-  SND(2) and SND(3), and the result is merged into the latest log.
-- Messages of one channel need not be delivered in order. So a process keeps which ones it has
+  carries the log after k. What it replaces there for its destinations is dropped, as in SND(2) and
+  SND(3), and the result is merged into the latest log.
+- Messages of one channel need not be delivered in order, so a process keeps which ones it has
   delivered: an unbroken beginning of the channel, and those beyond it.
 - Only the last ``window`` logs are kept. An older ``after`` counts as the oldest log kept: this is
   safe, but may order more than was asked for.
 - At most ``points`` points per sender are kept. A point that is forgotten makes others keep what is
   done; this costs bytes, not order.
 
-With a window and points without limit the log is exactly what the Propagation Constraints of [KS98]
-require, applied to semantic dependence (tested); but then the state grows with the run. With the
-default limits it is more in rare cases.
+With both without limit the log is exactly what the Propagation Constraints of [KS98] require,
+applied to semantic dependence (tested), but the state grows with the run. With the default limits
+it is more in rare cases.
 
 References
 ----------
@@ -59,7 +54,7 @@ References
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint import logs
 from antecede.endpoint.delivered import Unordered
@@ -148,10 +143,8 @@ class SemanticOptimal(Unordered):
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="one entry per message not yet certain, one id per remaining destination",
         options={
-            "window": Option(default=16, doc="for how many recent events the log is kept"),
-            "points": Option(
-                default=2, doc="how many single messages of each sender a log remembers"
-            ),
+            "window": Option(16, "for how many recent events the log is kept"),
+            "points": Option(2, "how many single messages of each sender a log remembers"),
         },
         lost_by_skip="a message with an older basis than the window stands for more causes than it "
         "has; if it is lost, nobody knows that",
@@ -164,8 +157,8 @@ class SemanticOptimal(Unordered):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._window = cast("int", view.options["window"])
-        self._points = cast("int", view.options["points"])
+        self._window: int = view.options["window"]
+        self._points: int = view.options["points"]
         self._nothing: Known = {}, list(range(view.n)), []
         self._at: list[int] = []
         """Recent events, and the log after each; logs never change."""
@@ -201,11 +194,8 @@ class SemanticOptimal(Unordered):
         low = self.low
         log: Log = {}
         for key, mask in theirs.items():
-            if key in mine:
-                rest = mask & mine[key]
-            else:
-                rest = 0 if key <= my_prefixes[key & low] or key in my_points else mask
-            if rest:
+            is_done = key not in mine and (key <= my_prefixes[key & low] or key in my_points)
+            if rest := 0 if is_done else mask & mine.get(key, mask):
                 log[key] = rest
         for key, mask in mine.items():
             if not (key in theirs or key <= prefixes[key & low] or key in points):
@@ -227,8 +217,7 @@ class SemanticOptimal(Unordered):
         for key in beyond:
             if key == prefixes[key & low] + step:
                 prefixes[key & low] = key
-        left = [self._points] * self.view.n
-        kept = []
+        left, kept = [self._points] * self.view.n, []
         for key in reversed(beyond):
             if key > prefixes[key & low] and key not in log and left[key & low]:
                 left[key & low] -= 1
@@ -275,8 +264,7 @@ class SemanticOptimal(Unordered):
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a packet's message depends on another."""
-        key = seq << self.shift | sender
-        (log, prefixes), (needs, points) = _parts(packet)
+        key, ((log, prefixes), (needs, points)) = seq << self.shift | sender, _parts(packet)
         return key <= prefixes[sender] or key in log or key in points or key in needs
 
     # What is kept.
@@ -292,9 +280,9 @@ class SemanticOptimal(Unordered):
         self._at = saved.numbers("at", self._at, is_open=True)
         is_right = self._at == sorted(set(self._at)) and len(self._at) <= self._window
         saved.require(is_right, "at", self._at, f"at most {self._window} ascending events")
-        kept = saved.each("logs", self._logs, self._saved, self._loaded, is_open=True)
-        self._logs = kept
-        saved.require(len(kept) == len(self._at), "logs", len(kept), "one after each event")
+        self._logs = saved.each("logs", self._logs, self._saved, self._loaded, is_open=True)
+        is_right = len(self._logs) == len(self._at)
+        saved.require(is_right, "logs", len(self._logs), "one after each event")
         self._first = saved.number("first", self._first, 0, self._at[0] if self._at else 0)
         saved.part("delivered", self.keep_delivered)
 

@@ -6,7 +6,7 @@ all copies share; what this copy says besides; and the payload. Everything befor
 canonical: a packet has one encoding, and the decoder refuses any other.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from antecede.endpoint.endpoint import Endpoint, other_number
@@ -19,10 +19,7 @@ from antecede.errors import PeerError, UsageError, shown
 from antecede.wire.snapshots import get_snapshot, put_snapshot
 
 VERSION: Final = 3
-ALONE: Final = 0
-OTHERS: Final = 1
-LIST: Final = 2
-BITS: Final = 3
+ALONE, OTHERS, LIST, BITS = range(4)
 """How destinations are written: this one, all but the sender, numbers, or a bit for each."""
 CONTROL: Final = 4
 """Flag: not for the application, so it has no number and no destinations."""
@@ -41,18 +38,13 @@ class Codec:
     """
 
     def __init__(self, of: Endpoint | View | Iterable[str]) -> None:
-        self._members: tuple[str, ...]
         self._view: View | None = None
-        if isinstance(of, Endpoint):
-            of = of.view
-        if isinstance(of, View):
-            self._members = of.members
-        else:
-            self._members = view_of("optimal", of).members  # checks the names
-        self._count = len(self._members)
         self._identity, self._route_at = b"none yet", 0
-        if isinstance(of, View):
-            self._adopt(of)
+        of = of.view if isinstance(of, Endpoint) else of
+        known = of if isinstance(of, View) else view_of("optimal", of)  # checks the names
+        self._members, self._count = known.members, known.n
+        if known is of:
+            self._adopt(known)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -98,13 +90,14 @@ class Codec:
         It costs a fraction of :meth:`decode`, which may still refuse the rest.
         """
         data = _as_bytes(data)
-        if not data or data[1 : self._route_at] != self._identity:
-            return _route_of(self.decode(data))
         try:
-            source, dest, n, _ = self._route(data)
+            if data and data[1 : self._route_at] == self._identity:
+                source, dest, n, _ = self._route(data)
+                return self._members[source], self._members[dest], n
         except (IndexError, PeerError):
-            return _route_of(self.decode(data))
-        return self._members[source], self._members[dest], n
+            pass  # decode() says what is wrong
+        packet = self.decode(data)
+        return packet.source, packet.dest, packet.n
 
     def wire_bytes(self, packet: Packet) -> int:
         """Return the length of the packet's encoded control alone."""
@@ -132,7 +125,11 @@ class Codec:
         if not isinstance(resumed, bool):
             raise UsageError(f"resumed={shown(resumed)} is neither True nor False")
         return get_snapshot(
-            _as_bytes(data), self._members, self._view, _decoder_of, resumed=resumed
+            _as_bytes(data),
+            self._members,
+            self._view,
+            lambda view: Codec(view).decode,
+            resumed=resumed,
         )
 
     # Views.
@@ -177,8 +174,7 @@ class Codec:
                 "a packet of a view that this Codec does not know: make it from the endpoint that "
                 "it is for, or drop it"
             )
-        what = "a packet"
-        raise other_number(what, number, self._view)
+        raise other_number("a packet", number, self._view)
 
     # Packets.
 
@@ -259,15 +255,11 @@ class Codec:
         elif form == BITS:
             end = at + self._set_bytes
             mask = int.from_bytes(data[at:end], "little")
-        elif form == LIST:
-            mask, (count, end) = 0, read_varint(data, at)
-            if count > self._set_bytes:
-                count = 0
-            for _ in range(count):
+        else:
+            mask, (count, end) = 0, read_varint(data, at) if form == LIST else (0, at)
+            for _ in range(count if count <= self._set_bytes else 0):
                 number, end = read_varint(data, end)
                 mask |= 1 << min(number, view.n)
-        else:
-            mask, end = 0, at
         if not mask or mask >> view.n or self._put_dests(mask, sender) != (form, data[at:end]):
             msg = "has destinations that are not members, or in a form that is not the shortest"
             raise PeerError(msg)
@@ -288,14 +280,6 @@ class _Routes(dict[int, bytes]):
         pair = BYTE[source << 4 | dest] if self._n <= PAIR_MAX else varint(source) + varint(dest)
         self[dest] = made = self._identity + pair
         return made
-
-
-def _decoder_of(view: View) -> Callable[[bytes], Packet]:
-    return Codec(view).decode
-
-
-def _route_of(packet: Packet) -> tuple[str, str, int]:
-    return packet.source, packet.dest, packet.n
 
 
 def _as_bytes(data: object) -> bytes:

@@ -7,7 +7,7 @@ is refused, field by field.
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Packet
@@ -20,6 +20,10 @@ FORMAT: Final = "antecede snapshot"
 VERSION: Final = 3
 BYTES: Final = "base64"
 PACKET: Final = "packet"
+_OTHER: Final = (
+    f"not a snapshot of version {VERSION}: it is damaged, or of another release of antecede; start "
+    "anew, in a new view"
+)
 
 
 def put_snapshot(endpoint: Endpoint, encode: Callable[[Packet], bytes]) -> bytes:
@@ -63,7 +67,7 @@ def get_snapshot(
         protocol, options = record.value("protocol", ""), record.value("options", State())
         if names != [*members]:
             return _refuse(f"a snapshot of other members than {listed(members)}; use its own Codec")
-        made = view_of(protocol, members, number=number, **_frozen(options))
+        made = view_of(protocol, members, number=number, **_tuples(options))
         if view is not None and made.digest != view.digest:
             return _refuse(f"a snapshot of {made}, not of {view}; use the Codec of its view")
         state = _read(record.plain("endpoint"), decoder(made))
@@ -93,20 +97,10 @@ def _read(value: object, decode: Callable[[bytes], Packet]) -> object:
     return {name: _read(part, decode) for name, part in value.items()}
 
 
-def _frozen(options: dict[str, object]) -> dict[str, object]:
+def _tuples(value: Any) -> Any:
     """Return options as they were given: JSON has lists for tuples."""
-    return {name: _tuples(value) for name, value in options.items()}
-
-
-def _tuples(value: object) -> object:
     if isinstance(value, list):
-        return tuple([_tuples(part) for part in value])
+        return tuple(map(_tuples, value))
     if isinstance(value, dict):
         return {name: _tuples(part) for name, part in value.items()}
     return value
-
-
-_OTHER: Final = (
-    f"not a snapshot of version {VERSION}: it is damaged, or of another release of antecede; start "
-    "anew, in a new view"
-)
