@@ -205,12 +205,11 @@ class Endpoint:
             raise UsageError("take() needs pull mode: make the endpoint with pull=True")
         sender = None if source is None else self._number(source)
         deliveries: list[Delivery] = []
-        if self._inbox is not None:
-            if self._inbox and sender in (None, self._inbox[0].content.sender):
-                packet = self._inbox.popleft()
-                self._hold.count_in(packet, -1)
-                deliveries.append(self._delivery(packet))
-        else:
+        if self._inbox and sender in (None, self._inbox[0].content.sender):
+            packet = self._inbox.popleft()
+            self._hold.count_in(packet, -1)
+            deliveries.append(self._delivery(packet))
+        elif self._inbox is None:
             while arrival := self._hold.pop_ready(sender):
                 need = self._blocker(self._hold.packets[arrival])
                 if need != FREE:
@@ -349,10 +348,8 @@ class Endpoint:
         channels.prefix = saved.numbers("prefix", channels.prefix)
         firsts = [prefix + 2 for prefix in channels.prefix]
         channels.ahead = saved.rows("ahead", channels.ahead, leasts=firsts)
-        is_idle = not (channels.sent[self._me] or channels.prefix[self._me])
-        is_idle = is_idle and not channels.ahead[self._me]
-        what = f"no packets of {self.process!r} to itself"
-        saved.require(is_idle, "sent", channels.sent, what)
+        own = channels.sent[self._me], channels.prefix[self._me], *channels.ahead[self._me]
+        saved.require(not any(own), "sent", own, f"no packets of {self.process!r} to itself")
         hold.arrivals = saved.number("arrivals", hold.arrivals)
         held = saved.plain("held", [list(one) for one in sorted(hold.packets.items())])
         taken = saved.plain("taken", list(self._inbox or ()))

@@ -35,10 +35,9 @@ class MessageId(NamedTuple):
 class Need(NamedTuple):
     """One thing that a held message waits for.
 
-    Usually it is the process's message of that number, or, where a channel keeps order, the
-    messages up to it: ``skip`` takes the same numbers. ``unit`` names anything else: ``ack`` is an
-    acknowledgement of our own message of that number, ``stamp`` a promise up to that stamp,
-    ``relayed`` what the process has sent or passed on by its own count.
+    Usually it is the process's message of that number, or, where a channel keeps order, those up to
+    it: ``skip`` takes the same numbers. Other units are ``ack``, an acknowledgement of our message,
+    ``stamp``, a promise up to that stamp, and ``relayed``, what the process passed on, by its count.
     """
 
     process: str
@@ -95,12 +94,8 @@ class Message:
     def __init__(
         self, view: View, sender: int, seq: int, dests: int, payload: bytes, control: Any
     ) -> None:
-        self.view = view
-        self.sender = sender
-        self.seq = seq
-        self.dests = dests
-        self.payload = payload
-        self.control = control
+        self.view, self.sender, self.seq, self.dests = view, sender, seq, dests
+        self.payload, self.control = payload, control
         self.body: tuple[int, bytes] | None = None
         """What a Codec made of it; the copies share it."""
 
@@ -127,11 +122,8 @@ class Packet(Record):
     )  # fmt: skip
 
     def __init__(self, content: Message, source_no: int, dest_no: int, n: int, own: Any) -> None:
-        self.content = content
-        self.source_no = source_no
-        self.dest_no = dest_no
-        self.n = n
-        self.own = own
+        self.content, self.own = content, own
+        self.source_no, self.dest_no, self.n = source_no, dest_no, n
 
     @property
     def view(self) -> View:
@@ -190,9 +182,7 @@ class Delivery(Record):
     __match_args__: ClassVar = ("message", "dests", "payload", "event", "unmet")
 
     def __init__(self, content: Message, event: int, unmet: tuple[Need, ...]) -> None:
-        self.content = content
-        self.event = event
-        self.unmet = unmet
+        self.content, self.event, self.unmet = content, event, unmet
 
     @property
     def message(self) -> MessageId:
@@ -231,9 +221,7 @@ class Effects(Record):
         deliveries: tuple[Delivery, ...] = (),
         event: int = 0,
     ) -> None:
-        self.packets = packets
-        self.deliveries = deliveries
-        self.event = event
+        self.packets, self.deliveries, self.event = packets, deliveries, event
 
 
 # Endpoints and Codecs make their records with these: that is quicker than calling the class.

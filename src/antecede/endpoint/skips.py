@@ -22,9 +22,7 @@ class Skips:
     """What one process will never get, and what depends on it."""
 
     def __init__(self, rules: Rules, hold: Hold) -> None:
-        self._rules = rules
-        self._hold = hold
-        self._view = rules.view
+        self._rules, self._hold, self._view = rules, hold, rules.view
         self._limits: dict[int, int] = {}
         """By sender, the number up to which all that has not arrived is lost."""
         self._gaps: list[tuple[int, int, int]] = []
@@ -41,20 +39,17 @@ class Skips:
             self._rules.gone(sender)
         self._rules.lost(sender, seq)
         self._limits[sender] = max(seq, self._limits.get(sender, 0))
-        for packet in self._hold.packets.values():
-            content = packet.content
-            if content.sender == sender and 0 < content.seq <= seq:
-                self._here.add((sender, content.seq))
-        self._here.update([(sender, number) for number in self._rules.ahead(sender)])
+        held = [one.content for one in self._hold.packets.values() if one.content.sender == sender]
+        here = [one.seq for one in held if 0 < one.seq <= seq] + self._rules.ahead(sender)
+        self._here.update([(sender, number) for number in here])
         newest = self._rules.newest(sender)
         if newest < seq:
             self._gaps.append((sender, newest, seq))
 
     def drops(self, packet: Packet) -> bool:
-        """Tell whether a message is not delivered although its packet is not refused.
+        """Tell whether a message that someone else brought was declared lost before.
 
-        Someone else brought it after it had been declared lost. It takes its turn, for the sake of
-        what follows and of those whom it is passed on to, but the application does not get it.
+        It takes its turn, for what follows it, and is passed on, but is not delivered.
         """
         sender, seq = packet.content.sender, packet.content.seq
         if seq > self._limits.get(sender, 0) or (sender, seq) in self._here:
@@ -74,11 +69,10 @@ class Skips:
             or (key in missing and self._is_lost(packet, key))
         }
         for lost, firsts in self._marks.items():
-            if lost not in found and any(
-                seq >= first if who == sender else rules.knows(packet, who, first)
-                for who, first in firsts.items()
-            ):
-                found.add(lost)
+            for who, first in firsts.items() if lost not in found else ():
+                if seq >= first if who == sender else rules.knows(packet, who, first):
+                    found.add(lost)
+                    break
         for lost in found:
             firsts = self._marks.setdefault(lost, {})
             firsts.setdefault(sender, seq)
@@ -110,12 +104,9 @@ class Skips:
 
     def check(self, packet: Packet) -> str:
         """Refuse what was declared lost."""
-        content = packet.content
-        limit = self._limits.get(packet.source_no, 0)
+        content, limit = packet.content, self._limits.get(packet.source_no, 0)
         is_late = packet.source_no == content.sender and 0 < content.seq <= limit
-        if is_late or limit >= GONE:
-            return "was declared lost"
-        return self._rules.check(packet)
+        return "was declared lost" if is_late or limit >= GONE else self._rules.check(packet)
 
     def blocker(self, packet: Packet) -> int:
         """Return what a packet waits for: what is lost is not waited for, but what is held is."""
@@ -176,8 +167,8 @@ class Skips:
             return Need(members[process], number, unit), saved.as_by_number("marks", firsts, n)
 
         def put(mark: tuple[Need, dict[int, int]]) -> list[object]:
-            lost, firsts = mark
-            return [numbers[lost.process], lost.number, lost.unit, in_pairs(firsts)]
+            (process, number, unit), firsts = mark
+            return [numbers[process], number, unit, in_pairs(firsts)]
 
         self._gaps = saved.tuples("gaps", self._gaps, 3)
         for gap in self._gaps:

@@ -32,11 +32,7 @@ class View:
     """
 
     def __init__(
-        self,
-        number: int,
-        members: tuple[str, ...],
-        protocol: str,
-        options: dict[str, Any],
+        self, number: int, members: tuple[str, ...], protocol: str, options: dict[str, Any]
     ) -> None:
         self.number: Final = number
         self.members: Final = members
