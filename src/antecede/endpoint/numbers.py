@@ -7,6 +7,7 @@ reader refuses what no writer writes.
 """
 
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import accumulate, chain
@@ -25,7 +26,6 @@ EIGHT: Final = 3
 """The number of the widest lane."""
 _MEANS: Final = (3, 11, 45)
 """Below these means of a column, lanes of that width are shortest, about."""
-_LEAST: Final = (0, *_MEANS, 256)
 _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
 _RESTS: Final = [bytes([*[max(v - most, 0) for v in range(255)], 255]) for most in _MOST]
@@ -120,11 +120,7 @@ def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
         if 255 not in column:
             return number, lane
     else:
-        total = sum(column)  # what follows is _width()
-        if total < _MEANS[1] * count:
-            number = 1 if total >= _MEANS[0] * count else 0
-        else:
-            number = 2 if total < _MEANS[2] * count else EIGHT
+        number = bisect(_MEANS, sum(column) // count)
         lane = put_lane(column, WIDTHS[number])
     rests = column.translate(_RESTS[number], _BELOW[number])
     if rests and not rests.isascii():  # some take more than a byte
@@ -143,18 +139,17 @@ def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[
             raise PeerError(_NOT_FILLED)
     else:
         lane, at = get_lane(data, at, count, WIDTHS[number])
-    if most not in lane:
-        if count <= FEW:
-            if number == EIGHT:
-                return lane, at
-        elif _LEAST[number] * count <= sum(lane) < _LEAST[number + 1] * count:
-            return lane, at
-    else:
+    values: Sequence[int] = lane
+    if most in lane:
         values, at = _with_rests(data, at, lane, most)
-        total = sum(values) if max(values) < 256 else sum([min(value, 255) for value in values])
-        if number == _width(count, total):
-            return values, at
-    raise PeerError(f"has a column of {count} in lanes of another width than it should have")
+    is_right = number == EIGHT
+    if count > FEW:
+        is_small = values is lane or max(values) < 256
+        total = sum(values) if is_small else sum([min(value, 255) for value in values])
+        is_right = number == bisect(_MEANS, total // count)
+    if not is_right:
+        raise PeerError(f"has a column of {count} in lanes of another width than it should have")
+    return values, at
 
 
 def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int], int]:
@@ -203,12 +198,6 @@ def gaps(values: Sequence[int]) -> list[int]:
 def ascending(gaps: Iterable[int]) -> list[int]:
     """Return the numbers of which :func:`gaps` returned the gaps."""
     return [value - 1 for value in accumulate([gap + 1 for gap in gaps])]
-
-
-def _width(count: int, total: int) -> int:
-    if count <= FEW or total >= _MEANS[2] * count:
-        return EIGHT
-    return 2 if total >= _MEANS[1] * count else 1 if total >= _MEANS[0] * count else 0
 
 
 def put_lane(column: bytes, width: int) -> bytes:
@@ -317,14 +306,7 @@ def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
 
 
 def _rice(count: int, total: int) -> int:
-    if count > FEW:
-        for k, half in enumerate(_HALF_MEANS):
-            if 2 * total < half * count:
-                return k
-    return len(_HALF_MEANS)
-
-
-# Sets of members.
+    return bisect(_HALF_MEANS, 2 * total // count) if count > FEW else len(_HALF_MEANS)
 
 
 class Sets:
@@ -464,9 +446,6 @@ class Sets:
         if end > len(data):
             raise PeerError(_NOT_FILLED)
         return tuple([data[i] << 8 | data[i + 1] for i in range(at, end, 2)]), end
-
-
-# Clocks: a key for each member.
 
 
 def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, bytes]:
