@@ -1,6 +1,6 @@
 """Checks on names and options: members, groups, zones, a relay, flags and choices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from antecede.endpoint.info import Option, ProtocolInfo
@@ -37,19 +37,14 @@ def as_flag(option: str, value: object) -> bool:
     return value
 
 
-def as_choice(option: str, value: object, choices: tuple[str, ...]) -> str:
-    """Return an option that is one of a few words."""
-    if not isinstance(value, str) or value not in choices:
-        raise UsageError(f"{option}={value!r} is unknown; expected one of {', '.join(choices)}")
-    return value
-
-
 def as_option(option: Option, name: str, value: object, members: tuple[str, ...]) -> object:
     """Return the value of an option, as its record asks for it."""
     if option.check is not None:
         return option.check(name, value, members)
-    if option.choices:
-        return as_choice(name, value, option.choices)
+    if option.choices and value not in option.choices:
+        raise UsageError(
+            f"{name}={value!r} is unknown; expected one of {', '.join(option.choices)}"
+        )
     return as_flag(name, value) if type(option.default) is bool else value
 
 
@@ -80,10 +75,8 @@ def as_parts(option: str, value: object, members: tuple[str, ...]) -> tuple[tupl
         raise UsageError(msg)
     parts = tuple(as_names(f"one of the {option}", part, members) for part in value)
     covered = set().union(*parts)
-    missing = [member for member in members if member not in covered]
-    if missing:
-        msg = f"{option} leave out {', '.join(missing)}; every member belongs to one of them"
-        raise UsageError(msg)
+    if missing := ", ".join([member for member in members if member not in covered]):
+        raise UsageError(f"{option} leave out {missing}; every member belongs to one of them")
     return parts
 
 
@@ -121,8 +114,8 @@ def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, .
     names, known = tuple(value), set(members)
     for name in names:
         if name not in known:
-            msg = f"{what} names {name!r}, which is not a member; use {', '.join(members)}"
-            raise UsageError(msg)
+            use = ", ".join(members)
+            raise UsageError(f"{what} names {name!r}, which is not a member; use {use}")
     if len(set(names)) != len(names):
         raise UsageError(f"{what} names a member more than once: {', '.join(names)}")
     return names
@@ -138,22 +131,12 @@ def as_member(option: str, value: object, members: tuple[str, ...]) -> str:
     return value
 
 
-def group_of(
-    groups: Mapping[str, tuple[str, ...]], source: str, dests: Iterable[str]
-) -> str | None:
-    """Return the group that a source and its destinations form together, if there is one."""
-    wanted = {source, *dests}
-    return next((name for name, group in groups.items() if set(group) == wanted), None)
-
-
 def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo) -> tuple[str, ...]:
     """Return the destinations, sorted, each once; refuse those that the protocol cannot serve."""
-    groups = view.options.get("groups")
+    groups: Groups = view.options.get("groups", {})
     if isinstance(dests, str):
-        if not isinstance(groups, dict) or dests not in groups:
-            known = (
-                f"one of the groups {', '.join(groups)}, or " if isinstance(groups, dict) else ""
-            )
+        if dests not in groups:
+            known = f"one of the groups {', '.join(groups)}, or " if groups else ""
             raise UsageError(
                 f"dests is the string {dests!r}; expected {known}a list: write [{dests!r}] for one "
                 "process"
@@ -165,20 +148,20 @@ def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo)
         raise UsageError(f"dests is {shown(dests)}; expected a sequence of process names") from None
     if not names:
         raise UsageError("dests is empty; name at least one process")
-    unknown = names.difference(view.members)
-    if unknown:
+    if unknown := names.difference(view.members):
         strange = ", ".join(sorted(map(repr, unknown)))
         msg = f"cannot send to {strange}: not a member; the members are {listed(view.members)}"
         raise UsageError(msg)
     others = names - {process}
     if others and "multicast" not in info.casts:
-        is_group = isinstance(groups, dict) and group_of(groups, process, names) is not None
-        is_all = len(others) == view.n - 1 and not isinstance(groups, dict)
-        offered = info.casts
-        fits = ("unicast" in offered and len(others) == 1) or ("broadcast" in offered and is_all)
-        if not fits and not ("groups" in offered and is_group):
+        kinds = {
+            "unicast": len(others) == 1,
+            "broadcast": len(others) == view.n - 1 and not groups,
+            "groups": {process, *names} in map(set, groups.values()),
+        }
+        if not any(kinds[cast] for cast in info.casts):
             raise UsageError(
                 f"{info.name} does not send to {', '.join(sorted(others))} from {process!r}: it "
-                f"offers {' and '.join(offered)}; optimal sends to any destinations"
+                f"offers {' and '.join(info.casts)}; optimal sends to any destinations"
             )
     return tuple(sorted(names))

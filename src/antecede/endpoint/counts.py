@@ -21,11 +21,9 @@ class Counted(Rules):
         """By sender, the number of the last message delivered without a gap."""
 
     def key(self, packet: Packet) -> int:
-        """Return the packet's place on its channel."""
         return packet.n << self.shift | packet.source_no
 
     def newest(self, sender: int) -> int:
-        """Return the number of that message."""
         return self._newest[sender]
 
 

@@ -166,10 +166,7 @@ class Endpoint:
     # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
 
     def repeat(self, dest: int) -> int:
-        """Send one more message behind the last, to this member alone; return its packet's number.
-
-        0 says that it is no run: nothing was sent.
-        """
+        """Send one more message to this member; return its packet's number, or 0 if it is no run."""
         rules = self._rules
         if self._is_guarded or not rules.repeat():
             return 0
@@ -180,10 +177,7 @@ class Endpoint:
         return n
 
     def receive_run(self, first: Packet, count: int) -> int:
-        """Deliver so many messages that follow a packet in a run; return the first event's number.
-
-        0 says that nothing was delivered, and each packet has to be received.
-        """
+        """Deliver so many messages behind a packet in a run; return the first event, or 0: none."""
         source, n, channels = first.source_no, first.n, self._channels
         if (
             not self._is_plain
@@ -403,10 +397,7 @@ class Endpoint:
         return self._skips
 
     def _admitted(self, mask: int, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        """Return whom a send goes to: those who are not gone, unless it must go to all.
-
-        Refuse one that the rules do not allow now, or whose number may have been used.
-        """
+        """Return whom a send goes to, without those who are gone; or refuse it by an error."""
         if self._rules.is_stale:
             raise UsageError(
                 f"{self.process!r} was restored without resumed=True, so its next message could "
@@ -452,10 +443,7 @@ class Endpoint:
         return self._take(self._hold.take(due)) if due else []
 
     def _check_room(self, packet: Packet, parts: list[Packet]) -> None:
-        """Refuse a packet if what it brings does not fit.
-
-        An empty buffer takes whatever it can: a packet cannot be divided.
-        """
+        """Refuse a packet that does not fit; an empty buffer takes it, as it cannot be divided."""
         count, size = len(parts), sum([len(part.content.payload) for part in parts])
         if self._hold.has_plenty(count, size):
             return
@@ -501,10 +489,7 @@ class Endpoint:
                     hold.file(arrival, need)  # without pull, _next_due() looks soon
 
     def _next_due(self) -> int:
-        """Return the arrival that takes effect next by itself, or 0.
-
-        What brings no message goes first: it can only let more be delivered.
-        """
+        """Return the arrival that takes effect next, or 0; what brings no message goes first."""
         hold = self._hold
         is_pulled = self.pull and self._inbox is None
         while hold.controls or not is_pulled:

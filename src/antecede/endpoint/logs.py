@@ -207,18 +207,12 @@ class Logged(Rules):
 
 
 class LogWire(Wire):
-    """Writes and reads tops and log, which all copies share, and the needs of each copy.
-
-    A subclass may write something before them, and add what it read to the control.
-    """
+    """Tops and log, which all copies share, and the needs of each; subclasses may add to these."""
 
     names_dests = False
     """Whether entries may name the message's own destinations."""
     stands_for_earlier = True
-    """Whether a message stands for earlier ones of its sender to the same destination.
-
-    Then a log has at most n entries of each sender, and so has what two such logs are merged to.
-    """
+    """Whether no two messages of one sender are named for the same destination, as by Lemma 1."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)

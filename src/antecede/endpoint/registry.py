@@ -80,10 +80,9 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
         raise UsageError(msg)
     if type(number) is not int or not 0 <= number <= SAVED_MAX:
         raise UsageError(f"view={shown(number)} is not the number of a view; expected 0 or more")
-    for name in options:
-        if name not in rules.INFO.options:
-            known = ", ".join([*rules.INFO.options, *_LIMITS, "view", "pull"])
-            raise UsageError(f"{protocol} has no option {name!r}; it takes {known}")
+    if unknown := [name for name in options if name not in rules.INFO.options]:
+        known = ", ".join([*rules.INFO.options, *_LIMITS, "view", "pull"])
+        raise UsageError(f"{protocol} has no option {unknown[0]!r}; it takes {known}")
     chosen = {
         name: as_option(option, name, options.get(name, option.default), names)
         for name, option in rules.INFO.options.items()
@@ -102,10 +101,7 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
 def restored(
     view: View, state: object, *, resumed: bool, rules: type[Rules] | None = None
 ) -> Endpoint:
-    """Return the endpoint of a state; ValueError says what is impossible in this view.
-
-    ``rules`` takes the place of the protocol's own.
-    """
+    """Return the endpoint of a state, with these rules; ValueError says what is impossible."""
     saved = Saved("snapshot", state)
     process, pull = saved.value("process", ""), saved.value("pull", value=False)
     saved.require(process in view.numbers, "process", process, f"one of {listed(view.members)}")

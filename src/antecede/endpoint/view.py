@@ -26,10 +26,7 @@ class Forms(Protocol):
 
 
 class View:
-    """What all members share: number, members, protocol and options; the digest covers them all.
-
-    :func:`antecede.endpoint.registry.view_of` makes views, with options that are checked.
-    """
+    """What all members share, and its digest; ``registry.view_of`` makes views, and checks."""
 
     def __init__(
         self, number: int, members: tuple[str, ...], protocol: str, options: dict[str, Any]

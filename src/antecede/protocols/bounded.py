@@ -112,10 +112,7 @@ class BoundedWire(Wire):
 
 
 class Bounded(Counted):
-    """One process's constraints, by the process that they constrain.
-
-    Columns are replaced, never changed, so messages share them.
-    """
+    """One process's constraints, by the process that they constrain; columns never change."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="at most k entries, by extra messages",

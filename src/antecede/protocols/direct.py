@@ -106,10 +106,7 @@ class DirectWire(Wire):
 
 
 class Direct(Rules):
-    """One process's barriers: what its next message must wait for at each destination.
-
-    Barriers are replaced, never changed, so messages share them.
-    """
+    """What a process's next message must wait for, by destination; barriers never change."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="direct predecessors per destination",

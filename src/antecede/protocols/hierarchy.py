@@ -157,10 +157,7 @@ class HierarchyWire(ChainWire):
 
 
 class Hierarchy(Chained):
-    """A member of a cluster, or its representative.
-
-    After the channels come the places of the inner protocol. All keys have more bits for that.
-    """
+    """A member of a cluster, or a representative, with places of the inner protocol too."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="representatives run optimal among themselves, each for its cluster",

@@ -81,10 +81,7 @@ _BROKEN: Final = frozenset({"no_overblocking", "necessity"})
 
 
 class OptimalWire(LogWire):
-    """O_M: tops and log as all copies share them, and the needs of one.
-
-    With ``hardware_multicast`` it is O_M before SND(2), the same for all copies.
-    """
+    """O_M: tops and log, and the needs of one copy; with hardware multicast, before SND(2)."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -481,12 +478,8 @@ class Differential(Optimal):
 
 
 def _change(before: Entries, after: Entries) -> Change:
-    """Return what turns ``before`` into ``after``, or all of it where that is smaller.
-
-    An entry that named nobody goes without a word: its sender has a newer one, so the receiver
-    purges it too.
-    """
-    after = dict(sorted(after.items()))
+    """Return what turns ``before`` into ``after``, or all of it where that is smaller."""
+    after = dict(sorted(after.items()))  # entries that named nobody go unsaid: see _entries()
     gone = sorted([key for key, mask in before.items() if mask and key not in after])
     fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
     change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)

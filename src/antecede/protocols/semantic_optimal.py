@@ -186,10 +186,7 @@ class SemanticOptimal(Unordered):
         return self._logs[max(0, bisect_right(self._at, event) - 1)]
 
     def _merge(self, theirs: Log, prefixes: Prefixes, points: list[int], event: int) -> None:
-        """Merge another log into the latest one: the log after this event.
-
-        Absence means done for a message that a log knows of.
-        """
+        """Merge another log into the latest: what one side knows of and lacks is done."""
         mine, my_prefixes, my_points = self._latest()
         low = self.low
         log: Log = {}
@@ -208,10 +205,7 @@ class SemanticOptimal(Unordered):
         self._logs = [*self._logs, (log, longer, beyond)][-self._window :]
 
     def _joined(self, prefixes: Prefixes, keys: Iterable[int], log: Collection[int]) -> list[int]:
-        """Lengthen prefixes by what joins on to them; return the points beyond, not too many.
-
-        Messages with an entry are known, so they are no points.
-        """
+        """Lengthen prefixes by what joins on to them; return the points beyond, without entries."""
         low, step = self.low, 1 << self.shift
         beyond = sorted({key for key in keys if key > prefixes[key & low]})
         for key in beyond:
