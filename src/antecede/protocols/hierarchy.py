@@ -97,9 +97,11 @@ class Tree:
         roots = [r for r in self.roots if dests & self.below[r] and r != self.root[source]]
         return sum([1 << self.rank[root] for root in roots])
 
-    def as_inner(self, packet: Packet) -> Packet:
-        """Return what a packet between roots is to the inner protocol."""
-        message: Message = packet.content.control
+    def as_inner(self, packet: Packet) -> Packet | None:
+        """Return what a packet between roots is to the inner protocol; None within a cluster."""
+        message: Message | None = packet.content.control
+        if message is None:
+            return None
         source, dest = self.rank[packet.source_no], self.rank[packet.dest_no]
         return Packet(message, source, dest, packet.n, packet.own)
 
@@ -131,9 +133,8 @@ class HierarchyWire(ChainWire):
         return inner, at
 
     def put_own(self, packet: Packet) -> bytes:
-        if packet.content.control is None:
-            return super().put_own(packet)
-        return self._inner.put_own(self.tree.as_inner(packet))
+        inner = self.tree.as_inner(packet)
+        return self._inner.put_own(inner) if inner else super().put_own(packet)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         if packet.content.control is None:
@@ -143,17 +144,16 @@ class HierarchyWire(ChainWire):
         is_meant = rank >= 0 and inner.dests >> rank & 1
         if tree.rank.get(packet.source_no) != inner.sender or not is_meant:
             raise PeerError("is not between the representatives that its message is for")
-        return self._inner.get_own(data, at, tree.as_inner(packet))
+        return self._inner.get_own(data, at, cast("Packet", tree.as_inner(packet)))
 
     def spell(self, packet: Packet) -> object:
-        inner: Message | None = packet.content.control
-        return inner and (inner.seq, self._inner.spell(self.tree.as_inner(packet)))
+        inner = self.tree.as_inner(packet)
+        return inner and (inner.content.seq, self._inner.spell(inner))
 
     def measure(self, packet: Packet) -> ControlSize:
-        if packet.content.control is None:
-            return ControlSize(0, 0, 0)
-        entries, dests, model_bytes = self._inner.measure(self.tree.as_inner(packet))
-        return ControlSize(1 + entries, dests, CLOCK_BYTES + model_bytes)
+        inner = self.tree.as_inner(packet)
+        entries, dests, size = self._inner.measure(inner) if inner else (-1, 0, -CLOCK_BYTES)
+        return ControlSize(1 + entries, dests, CLOCK_BYTES + size)
 
 
 class Hierarchy(Chained):
@@ -231,8 +231,8 @@ class Hierarchy(Chained):
 
     def check(self, packet: Packet) -> str:
         message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
-        if message.control is not None:
-            return self._check_above(packet)
+        if inner := tree.as_inner(packet):
+            return self._check_above(packet, inner)
         below, is_right = tree.below[me], 0
         if source == tree.parent[me] != me:
             is_right = not below >> message.sender & 1 and message.dests & below
@@ -242,10 +242,9 @@ class Hierarchy(Chained):
             return "is not a message by way of a representative"
         return super().check(packet)
 
-    def _check_above(self, packet: Packet) -> str:
+    def _check_above(self, packet: Packet, inner: Packet) -> str:
         if not self._is_root or self._tree.root[packet.content.sender] != packet.source_no:
             return "is not a message of the representative's own cluster"
-        inner = self._tree.as_inner(packet)
         if inner.content.seq <= self._taken[inner.source_no]:
             return f"has the number {inner.content.seq} of its representative again"
         self._inner.is_stale = self.is_stale
@@ -260,9 +259,8 @@ class Hierarchy(Chained):
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the packet before on the channel, or what the inner protocol asks for."""
-        if packet.content.control is None:
-            return super().needs(packet)
-        return [self._outer(key) for key in self._inner.needs(self._tree.as_inner(packet))]
+        inner = self._tree.as_inner(packet)
+        return list(map(self._outer, self._inner.needs(inner))) if inner else super().needs(packet)
 
     def _outer(self, key: int) -> int:
         """Return the key here of a key of the inner protocol."""
@@ -270,16 +268,15 @@ class Hierarchy(Chained):
         return key >> low.bit_length() << self.shift | self._offset + (key & low)
 
     def key(self, packet: Packet) -> int:
-        if packet.content.control is None:
-            return super().key(packet)
-        return self._outer(self._inner.key(self._tree.as_inner(packet)))
+        inner = self._tree.as_inner(packet)
+        return self._outer(self._inner.key(inner)) if inner else super().key(packet)
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        if packet.content.control is None:
+        inner = self._tree.as_inner(packet)
+        if inner is None:
             return super().wanted(packet, key)
-        place, low = (key & self.low) - self._offset, self._inner.low
-        inner = key >> self.shift << low.bit_length() | place
-        rank, number = self._inner.wanted(self._tree.as_inner(packet), inner)
+        bits, place = self._inner.low.bit_length(), (key & self.low) - self._offset
+        rank, number = self._inner.wanted(inner, key >> self.shift << bits | place)
         return self._tree.roots[rank], number
 
     def need(self, packet: Packet, key: int) -> Need:
@@ -290,24 +287,22 @@ class Hierarchy(Chained):
         return Need(self.view.members[root], number, "relayed")
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        one, two = other.content.control, packet.content.control
-        if one is None or two is None:
-            return one is None and two is None and super().follows(packet, other)
-        tree = self._tree
-        return self._inner.follows(tree.as_inner(packet), tree.as_inner(other))
+        inner, before = self._tree.as_inner(packet), self._tree.as_inner(other)
+        if inner and before:
+            return self._inner.follows(inner, before)
+        return inner is before and super().follows(packet, other)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        message, source = packet.content, packet.source_no
-        if message.control is None:
+        message, inner = packet.content, self._tree.as_inner(packet)
+        if inner is None:
             places = super().taken(packet)
         else:
-            inner = self._tree.as_inner(packet)
             self._taken[inner.source_no] = inner.content.seq
             self._newest[message.sender] = message.seq
             places = tuple([self._offset + place for place in self._inner.taken(inner)])
             for place in places:
                 self.reached[place] = self._outer(self._inner.reached[place - self._offset])
-        self._pass_on(message, source)
+        self._pass_on(message, packet.source_no)
         return places
 
     def gone(self, source: int) -> None:
