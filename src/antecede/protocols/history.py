@@ -230,12 +230,13 @@ class History(Rules):
         """Drop the messages that all their destinations are known to have delivered."""
         view, known = self.view, self._known
         known[self.me] = tuple([key >> view.shift for key in self.reached])
-        self._past = {
-            key: old
-            for key, old in self._past.items()
-            if any(known[dest][old.sender] < old.seq for dest in view.list(old.dests))
-        }
-        self._looked = max(PAST_MIN, 2 * len(self._past))
+        kept = {}
+        for key, old in self._past.items():
+            for dest in view.list(old.dests):
+                if known[dest][old.sender] < old.seq:
+                    kept[key] = old
+                    break
+        self._past, self._looked = kept, max(PAST_MIN, 2 * len(kept))
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         return packet.own[1][sender] >> self.view.shift >= seq
