@@ -166,7 +166,7 @@ class Endpoint:
     # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
 
     def repeat(self, dest: int) -> int:
-        """Send one more message to this member; return its packet's number, or 0 if it is no run."""
+        """Send one more message to this member; return its packet's number, or 0: it is no run."""
         rules = self._rules
         if self._is_guarded or not rules.repeat():
             return 0

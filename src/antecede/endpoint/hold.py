@@ -160,7 +160,7 @@ class Hold:
 
 
 def _fits(limit: int, used: list[int], more: int, source: int) -> bool:
-    """Tell whether ``more`` of a source fit under a limit and leave the other peers their shares."""
+    """Tell whether ``more`` of a source fit under a limit and leave other peers their shares."""
     total, peers = sum(used) + more, max(len(used) - 1, 1)  # our own place is not used
     if total > limit:
         return False

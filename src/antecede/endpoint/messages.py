@@ -37,7 +37,7 @@ class Need(NamedTuple):
 
     Usually it is the process's message of that number, or, where a channel keeps order, those up to
     it: ``skip`` takes the same numbers. Other units are ``ack``, an acknowledgement of our message,
-    ``stamp``, a promise up to that stamp, and ``relayed``, what the process passed on, by its count.
+    ``stamp``, a promise up to that stamp, and ``relayed``, what the process passed on by its count.
     """
 
     process: str
