@@ -8,10 +8,10 @@ Differences from the paper
 Vectors hold the numbers of messages, not counts. With one group both are the same, unless a process
 sends to itself alone: such a message has a number, but goes to nobody else.
 
-``groups`` is our reading of the extension to overlapping groups: all vectors travel, including
-those of groups to which the sender does not belong. Carrying only the sender's own loses order if
-groups form a ring. The destinations of a message determine its group. Vectors are in the order of
-the groups' names, and of the members as the group lists them.
+``groups`` is our reading of the extension to overlapping groups: all vectors travel, also those of
+groups without the sender; with only its own, order is lost if groups form a ring. The destinations
+of a message determine its group. Vectors are in the order of the groups' names, and of the members
+as the group lists them.
 
 References
 ----------
@@ -19,6 +19,7 @@ References
    ACM Transactions on Computer Systems 9(3):272-314, 1991. https://doi.org/10.1145/128738.128742
 """
 
+from itertools import islice
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
@@ -39,10 +40,9 @@ class BroadcastWire(VectorWire):
 
     def spell(self, packet: Packet) -> object:
         """Return VT(m): sorted pairs (process, number), with the message itself."""
-        message = packet.content
-        vector = message.control.copy()
-        vector[message.sender] = message.seq << self.view.shift
-        return named(self.view, vector)
+        message, vector = packet.content, packet.content.control.copy()
+        vector[message.sender] = message.seq << self.view.shift | message.sender
+        return tuple(sorted(map(self.view.id, vector)))
 
 
 class Broadcast(Rules):
@@ -65,8 +65,7 @@ class Broadcast(Rules):
     @classmethod
     def of(cls, view: View) -> type[Rules]:
         groups = cast("Groups", view.options["groups"])
-        is_whole = len(groups) == 1 and len(*groups.values()) == view.n
-        return cls if is_whole else Grouped
+        return cls if len(groups) == 1 and len(*groups.values()) == view.n else Grouped
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Step 1: count the message, and stamp it with VT as it was before."""
@@ -103,7 +102,7 @@ class Broadcast(Rules):
         return packet.content.control[sender] >> self.view.shift >= seq
 
     def kept(self) -> object:
-        return named(self.view, self.reached)
+        return tuple(sorted(map(self.view.id, self.reached)))
 
     def keep(self, saved: Saved) -> None:
         """Check VT(p), which the endpoint keeps."""
@@ -118,34 +117,49 @@ class GroupedWire(VectorWire):
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
-        self.slots = slots_of(view)
+        groups = [group for _, group in sorted(cast("Groups", view.options["groups"]).items())]
+        places = [(view.mask(group), view.numbers[one]) for group in groups for one in group]
+        self.sizes = [len(group) for group in groups]
+        self.members = [member for _, member in places]
+        self.slots = {place: slot for slot, place in reversed(list(enumerate(places)))}
+        """The place of each group's members in a vector of all; a group is a mask."""
+
+    def slot(self, message: Message) -> int | None:
+        """Return the place of a message's sender in its group."""
+        return self.slots.get((message.dests | 1 << message.sender, message.sender))
+
+    def newest(self, vector: Vector, member: int) -> int:
+        """Return the number of a member's newest message to any group."""
+        low = self.view.low
+        return max([key for key in vector if key & low == member], default=0) >> self.view.shift
+
+    def by_group(self, vector: Vector) -> object:
+        """Return the numbers for each group, in the order of names."""
+        numbers = iter(self.numbers(vector))
+        return tuple([tuple(islice(numbers, size)) for size in self.sizes])
 
     def put(self, message: Message) -> bytes:
-        shift = self.view.shift
-        numbers = [key >> shift for key in message.control]
+        numbers = self.numbers(message.control)
         base = min(numbers)
         return varint(base) + put_block([number - base for number in numbers])
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         shift = self.view.shift
         base, at = read_varint(data, at)
-        values, at = get_block(data, at, len(self.slots))
+        values, at = get_block(data, at, len(self.members))
         if 0 not in values or base + max(values) > COUNT_MAX:
             raise PeerError("has vectors in another form than it should have")
-        vector = [
-            base + value << shift | k for (_, k), value in zip(self.slots, values, strict=True)
-        ]
-        if newest(vector, message.sender, self.view) >= message.seq:
+        vector = [base + value << shift | k for k, value in zip(self.members, values)]
+        if self.newest(vector, message.sender) >= message.seq:
             raise PeerError(LATER)
-        if (group_of(self.view, message), message.sender) not in self.slots:
+        if self.slot(message) is None:
             raise PeerError(NO_GROUP)
         return vector, at
 
     def spell(self, packet: Packet) -> object:
-        message, shift = packet.content, self.view.shift
-        vector = message.control.copy()
-        vector[self.slots[group_of(self.view, message), message.sender]] = message.seq << shift
-        return by_group(self.view, vector)
+        message, vector = packet.content, packet.content.control.copy()
+        vector[self.slot(message)] = message.seq << self.view.shift
+        return self.by_group(vector)
 
 
 class Grouped(Broadcast):
@@ -159,30 +173,31 @@ class Grouped(Broadcast):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._slots = slots_of(view)
-        self._vector: Vector = [k for _, k in self._slots]
+        self._wire = cast("GroupedWire", view.forms)
+        self._vector: Vector = self._wire.members.copy()
         """``VT(p)``, of all groups."""
-        groups = {group for group, k in self._slots if k == me}
-        self._mine = [slot for (group, _), slot in self._slots.items() if group in groups]
-        """The slots of this process's groups."""
+        slots = self._wire.slots.items()
+        self._mine = sorted([slot for (group, k), slot in slots if group >> me & 1 and k != me])
+        """The slots of the others in this process's groups."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Step 1: count the message in its group, and stamp it with all vectors before that."""
         message.control = self._vector.copy()
-        slot = self._slots[group_of(self.view, message), self.me]
-        self._vector[slot] = message.seq << self.view.shift | self.me
+        self._count(message)
         return ALIKE
 
+    def _count(self, message: Message) -> None:
+        slot = self._wire.slot(message)
+        assert slot is not None
+        self._vector[slot] = message.seq << self.shift | message.sender
+
     def check(self, packet: Packet) -> str:
-        message = packet.content
-        if (group_of(self.view, message), message.sender) not in self._slots:
-            return NO_GROUP
-        return Rules.check(self, packet)
+        return NO_GROUP if self._wire.slot(packet.content) is None else Rules.check(self, packet)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return what VT(m) says of the groups of this process."""
-        vector, me = packet.content.control, self.me
-        return [key for slot in self._mine if (key := vector[slot]) & self.low != me]
+        vector = packet.content.control
+        return [vector[slot] for slot in self._mine]
 
     def blocker(self, packet: Packet) -> int:
         """Step 2."""
@@ -190,50 +205,17 @@ class Grouped(Broadcast):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: all vectors take in those of the message, and the message itself."""
-        message = packet.content
-        self._vector = list(map(max, self._vector, message.control))
-        slot = self._slots[group_of(self.view, message), message.sender]
-        self._vector[slot] = self.reached[message.sender] = self.key(packet)
-        return self.places[message.sender]
+        self._vector = list(map(max, self._vector, packet.content.control))
+        self._count(packet.content)
+        return super().taken(packet)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        return newest(packet.content.control, sender, self.view) >= seq
+        return self._wire.newest(packet.content.control, sender) >= seq
 
     def kept(self) -> object:
-        return by_group(self.view, self._vector)
+        return self._wire.by_group(self._vector)
 
     def keep(self, saved: Saved) -> None:
-        numbers = saved.numbers("vectors", [key >> self.view.shift for key in self._vector])
-        for (_, k), slot in self._slots.items():
-            self._vector[slot] = numbers[slot] << self.view.shift | k
-        self.require_own(saved, "vectors", newest(self._vector, self.me, self.view))
-
-
-def slots_of(view: View) -> dict[tuple[str, int], int]:
-    """Return the place of each member of each group in a vector of all."""
-    groups = cast("Groups", view.options["groups"])
-    pairs = [(name, view.numbers[one]) for name in sorted(groups) for one in groups[name]]
-    return {pair: slot for slot, pair in enumerate(pairs)}
-
-
-def group_of(view: View, message: Message) -> str:
-    """Return the group that a sender and its destinations form together, or nothing."""
-    groups, wanted = cast("Groups", view.options["groups"]), message.dests | 1 << message.sender
-    return next((name for name in sorted(groups) if view.mask(groups[name]) == wanted), "")
-
-
-def newest(vector: Vector, member: int, view: View) -> int:
-    """Return the number of a member's newest message to any group."""
-    return max([key for key in vector if key & view.low == member], default=0) >> view.shift
-
-
-def named(view: View, vector: Vector) -> tuple[tuple[str, int], ...]:
-    """Return sorted pairs (process, number)."""
-    numbers = [key >> view.shift for key in vector]
-    return tuple(sorted(zip(view.members, numbers, strict=True)))
-
-
-def by_group(view: View, vector: Vector) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers for each group, in the order of names."""
-    groups, rest = cast("Groups", view.options["groups"]), [key >> view.shift for key in vector]
-    return tuple([tuple([rest.pop(0) for _ in groups[name]]) for name in sorted(groups)])
+        numbers = saved.numbers("vectors", [*self._wire.numbers(self._vector)])
+        self._vector = [n << self.shift | k for k, n in zip(self._wire.members, numbers)]
+        self.require_own(saved, "vectors", self._wire.newest(self._vector, self.me))

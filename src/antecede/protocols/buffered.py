@@ -1,9 +1,9 @@
 """Causal order by acknowledged FIFO buffers, without control: Mattern and Fünfrocken [MF95]_.
 
 A process puts its messages into an output buffer and continues. The output buffer posts one message
-at a time and waits until the receiver's input buffer has acknowledged it. So when a message is
-posted, everything that its process sent before is already in some input buffer, and nothing can be
-overtaken, not even through other processes. The input buffer is a FIFO queue.
+at a time and waits until the receiver's input buffer, a FIFO queue, has acknowledged it. So when a
+message is posted, everything that its process sent before is already in some input buffer, and
+nothing can be overtaken, not even through other processes.
 
 Differences from the paper
 --------------------------
@@ -13,10 +13,7 @@ enters no buffer. Without pull mode the application is always ready, so the inpu
 between calls. ``pipelined`` is footnote 4. If packets may be reordered it needs their numbers on
 the channel, which acknowledgements have too: a message waits until all before it are taken. Buffers
 are bounded: the output buffer by ``queue_max``, and in pull mode the input buffer by ``held_max``;
-a packet refused there is not acknowledged. ``take(source)`` sees only the oldest message, since a
-FIFO queue has no access to those behind it.
-
-:mod:`antecede.protocols.specs.buffered` is the protocol as printed, by names.
+a packet refused there is not acknowledged. ``take(source)`` sees only the oldest message.
 
 References
 ----------

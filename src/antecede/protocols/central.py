@@ -34,9 +34,7 @@ class Central(Chained):
         guarantee="causal order; all deliver the messages of others in the same order, the relay's",
         assumptions="one known relay that does not fail; every packet arrives eventually",
         cost="the name of the message before on a channel; one more packet and hop per message",
-        options={
-            "relay": Option(None, "the relay's name; by default the first member", check=as_member)
-        },
+        options={"relay": Option(None, "its name; by default the first member", check=as_member)},
         lost_by_skip="a relay that is gone takes along what it has not passed on",
         unmarked_by_skip="a message tells what went before it, but not what its sender knew of",
         bytes_per_entry=0,

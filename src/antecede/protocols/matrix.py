@@ -4,22 +4,16 @@ Every message carries an n x n matrix: how many messages each process has sent t
 as the sender knows. A receiver holds a message until it has delivered as many messages from each
 process as the matrix says were sent to it.
 
-Guarantee
----------
-Causal order; a message waits only while a real cause of it is missing.
-
 Differences from the paper
 --------------------------
 Multicast is our extension: a send counts once per destination, and a delivery counts the message
 for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
 is delivered at once and not counted; the paper's literal rule would count it twice and block.
 
-A row changes only when its sender sends, so of two rows of one sender one is nowhere below the
-other, and the maximum of both is the greater row as a whole.
-
-A count does not say which message it stands for. So the number of the last message known of each
-process travels too: ``waiting()`` says up to which number messages of a process may be the missing
-ones, and ``skip`` takes these numbers. The order of deliveries does not depend on them.
+A row changes only when its sender sends, so of two rows of one sender the greater as a whole is the
+maximum of both. A count does not say which message it stands for. So the number of the last message
+known of each process travels too, for ``waiting()`` and ``skip``: what is missing is not later. The
+order of deliveries does not depend on these numbers.
 
 References
 ----------
@@ -57,18 +51,16 @@ class MatrixWire(Wire):
     def put(self, message: Message) -> bytes:
         rows, tops = message.control
         shift, sender = self.view.shift, message.sender
-        least: list[int] = []
-        above: list[int] = []
-        sums: list[int] = []
+        least, above, sums = list[int](), list[int](), list[int]()
         for k, row in enumerate(rows):
             low, others, total = self._known[k].get(row) or self._parts(k, row)
             least.append(low)
             above += others
             sums.append(total)
-        base = min(least)
+        base, guesses = min(least), _guesses(sums, sender, message.seq)
         steps = [
             2 * step if (step := (key >> shift) - guess) >= 0 else -2 * step - 1
-            for key, guess in zip(tops, _guesses(sums, sender, message.seq), strict=True)
+            for key, guess in zip(tops, guesses)
         ]
         del steps[sender]
         return varint(base) + put_block(steps + [count - base for count in least] + above)
@@ -78,7 +70,7 @@ class MatrixWire(Wire):
             self._known[k].clear()
         others = row[:k] + row[k + 1 :]
         least = min(others)
-        parts = self._known[k][row] = least, [count - least for count in others], sum(row)
+        self._known[k][row] = parts = least, [count - least for count in others], sum(row)
         return parts
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
@@ -86,8 +78,7 @@ class MatrixWire(Wire):
         base, at = read_varint(data, at)
         values, at = get_block(data, at, n - 1 + n + n * (n - 1))
         steps, least = (*values[:sender], 0, *values[sender : n - 1]), values[n - 1 : 2 * n - 1]
-        rows: list[Row] = []
-        first, zeros = 2 * n - 1, 0
+        rows, first, zeros = list[Row](), 2 * n - 1, 0
         for k, more in enumerate(least):
             part = values[first : first + n - 1]
             first += n - 1
@@ -100,8 +91,8 @@ class MatrixWire(Wire):
             raise PeerError("has a matrix in another form than it should have")
         guesses = _guesses(list(map(sum, rows)), sender, message.seq)
         tops = [
-            guess + (step >> 1 if not step & 1 else -(step >> 1) - 1)
-            for guess, step in zip(guesses, steps, strict=True)
+            guess + (-(step >> 1) - 1 if step & 1 else step >> 1)
+            for guess, step in zip(guesses, steps)
         ]
         if any(map(gt, map(max, rows), tops)) or max(tops) > COUNT_MAX:
             raise PeerError("counts more messages of a process than its last one says")
@@ -129,6 +120,7 @@ class Matrix(Counted):
 
     INFO: ClassVar = ProtocolInfo(
         idea="an n x n matrix of messages sent",
+        guarantee="causal order; a message waits only for real causes",
         cost="n*n integers per copy",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="RST",
@@ -140,9 +132,9 @@ class Matrix(Counted):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._sent: list[Row] = [(0,) * view.n] * view.n
-        """SENT (row: sender, column: destination), and the last message known of each; ``reached``
-        is DELIV."""
+        """SENT (row: sender, column: destination); ``reached`` is DELIV."""
         self._tops = list(range(view.n))
+        """The key of the last message known of each process."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send SENT as it was, then count the message for each destination."""
@@ -165,13 +157,11 @@ class Matrix(Counted):
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
         me, shift = self.me, self.shift
-        rows = packet.content.control[0]
-        return [row[me] << shift | k for k, row in enumerate(rows)]
+        return [row[me] << shift | k for k, row in enumerate(packet.content.control[0])]
 
     def blocker(self, packet: Packet) -> int:
         me, shift = self.me, self.shift
-        rows = packet.content.control[0]
-        for row, mine in zip(rows, self.reached):
+        for row, mine in zip(packet.content.control[0], self.reached):
             if row[me] > mine >> shift:
                 return row[me] << shift | mine & self.low
         return FREE

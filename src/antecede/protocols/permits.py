@@ -1,7 +1,6 @@
 """Buffers for multicast and broadcast, with two numbers per message: an answer to [MF95]_.
 
 [MF95] sends one message at a time, to one destination, and asks for buffers that serve broadcast.
-The rule is not new with us, see below.
 Here messages are delivered as soon as they arrive, in channel order. What may have to wait is what
 their receiver sends afterwards: it leaves only when the sender of each message delivered before has
 given its *permit*, which says that all its messages up to that one have been delivered everywhere.
@@ -31,14 +30,12 @@ only when all of i's messages up to x are delivered, m at d among them. If it se
 leaves i once more, and the last time counts. If the chain never leaves i, channel order decides.
 
 We found this rule independently. [Alm26]_ names it: a sender's permission to send, together with
-FIFO channels, implies causal order. By its abstract, it proves this, and gives an algorithm that
-buffers at both ends, with metadata and work that are effectively constant per message. [TLK26]_
-(Cykas) also sends eagerly and constrains what recipients send on; [Alm26] finds it conservative.
-What is written out here, and checked by the oracle, is multicast and broadcast: one mark, that all
-packets carry, stands for the permits of all copies of all messages up to it.
-
-The acknowledgement means *delivered*, so in pull mode it is sent by ``take``. With acknowledgements
-on arrival and an own queue per source, order would be lost.
+FIFO channels, implies causal order. By its abstract, it proves this, with buffers at both ends and
+metadata and work that are effectively constant per message. [TLK26]_ (Cykas) also sends eagerly and
+constrains what recipients send on; [Alm26] finds it conservative. Ours, checked by the oracle, is
+multicast and broadcast: one mark, that all packets carry, stands for the permits of all copies of
+all messages up to it. The acknowledgement means *delivered*, so in pull mode ``take`` sends it; on
+arrival, with an own queue per source, it would lose order.
 
 References
 ----------

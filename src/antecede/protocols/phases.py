@@ -2,8 +2,7 @@
 
 A message carries a stamp and, for each group, the highest stamp sent to that group in its causal
 past. A receiver waits until it has heard from every member of its groups up to those stamps. It
-asks members that are silent; they answer with a promise: no later message of mine has a lower
-stamp.
+asks members that are silent; they promise to send no later message with a lower stamp.
 
 Differences from the paper
 --------------------------

@@ -18,8 +18,7 @@ Names
 ================================  ============================================================
 paper                             here
 ================================  ============================================================
-``SENT_PREV``                     ``Semantic._prev`` (row: sender, column: destination)
-``SENT_CONC``                     ``Semantic._conc``
+``SENT_PREV``, ``SENT_CONC``      ``Semantic._prev``, ``._conc`` (row: sender)
 ``DELIV``                         ``Rules.reached``, of each channel's unbroken beginning
 ``MCV(e)[i]``                     ``Semantic._covered``
 ``should_Semantically_Precede``   ``after > self._covered``
@@ -34,10 +33,9 @@ counted in SENT_PREV. (Testing ``p >= MCV[i]`` instead is also safe, but orders 
 after everything since.) At the receiver the message enters SENT_CONC, by R3; this is less than
 lemma 3 says and orders less. Multicast: a send counts once per destination, and so does R3; with
 the receiver's cell alone, as printed, order is lost. DELIV counts the unbroken beginning of each
-channel, not the number of deliveries: on networks that are not FIFO, messages of one channel may be
-delivered out of order, and a count would confuse them. Figure 3 carries no MCV, so the maximum in
-definition 5.3 is taken over what the message tells: which of the receiver's sends the sender's
-prefix has covered.
+channel: on networks that are not FIFO, messages of one channel may be delivered out of order, and
+the number of deliveries would confuse them. Figure 3 carries no MCV, so the maximum in definition
+5.3 is taken over what the message tells: which of the receiver's sends the sender's prefix covers.
 
 A count does not say which message it stands for. So two vectors travel too: of each process, the
 number of its last message in the prefix, and of its last one known. ``waiting()`` and ``skip`` need

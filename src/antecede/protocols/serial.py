@@ -2,15 +2,7 @@
 
 Only the process that has the token may send, so all sends are totally ordered. The token knows the
 latest message to each process. A message names the latest one to its destination and waits for it
-there.
-
-Guarantee
----------
-Causal order; every process even delivers what others send it in the order of the token.
-
-Assumes
--------
-Also that no process fails while it has the token.
+there. So every process even delivers what others send it in the order of the token.
 
 Differences from the paper
 --------------------------
@@ -20,7 +12,7 @@ destination; with ``entries='all'`` it carries them all, as in the paper, and so
 without that, order is lost. The latest message to a process does not count that process's own;
 otherwise it could send before it has delivered, and its message would stand for one that it has
 not. The first member is the token's home: others request the token from it, and return it when they
-have sent what they had. So an idle system sends nothing. If a process that has the token is
+have sent what they had, so an idle system sends nothing. If a process that has the token is
 declared gone, its home goes on with the token as it was lent; if the home is gone, the next member
 becomes the home, with a new token.
 

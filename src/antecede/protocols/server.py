@@ -8,8 +8,8 @@ Differences from the paper
 --------------------------
 We could not read the paper itself; [MF95]_ section 2 states the rules. There the server's test
 leaves out the sender's own entry, so it needs channels that keep order. Ours compares all entries
-with the vector as it was before the message, and does not. The number of a process's latest request
-stands for their count.
+with the vector before the message, and does not. The number of a process's latest request stands
+for their count.
 
 References
 ----------
@@ -41,11 +41,7 @@ class Server(Rules):
         cost="n integers per copy, also between clients: the server's column of matrix",
         promises=frozenset({"liveness", "quiescence", "no_overblocking"}),
         missing_promises={"safety": "only the server's deliveries are ordered"},
-        options={
-            "server": Option(
-                None, "the server's name; by default the first member", check=as_member
-            )
-        },
+        options={"server": Option(None, "its name; by default the first member", check=as_member)},
         unmarked_by_skip="clients wait for nothing, so they do not miss what is lost",
         bytes_per_entry=CLOCK_BYTES,
         formula=Formula(lambda n: n, lambda n: 4 * n, lambda n: 4 * n),
@@ -74,8 +70,7 @@ class Server(Rules):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Merge V_m; at the server, the request is served."""
         sender, latest = packet.content.sender, self._latest
-        control: list[int] = packet.content.control
-        latest[:] = map(max, latest, control)
+        latest[:] = map(max, latest, packet.content.control)
         if self._is_server:
             latest[sender] = self.reached[sender] = packet.content.seq << self.view.shift | sender
         return self.places[sender]

@@ -2,8 +2,7 @@
 
 A message to j carries the numbers of the latest messages that its sender has sent to each process,
 and of the latest messages to j that it knows of first-hand. That is enough for chains of two
-messages and no more: what came from further away is not passed on (theorem 8 shows that chains of
-three cost ``n * n``).
+messages and no more (theorem 8 shows that chains of three cost ``n * n``).
 
 Differences from the paper
 --------------------------

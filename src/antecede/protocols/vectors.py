@@ -4,10 +4,6 @@ Every message carries its own vector time, and the latest vector time of a messa
 as far as its sender knows. A receiver holds a message until its own clock has passed the vector
 that the message carries for it.
 
-Guarantee
----------
-Causal order; a message waits only while a real cause of it is missing.
-
 Differences from the paper
 --------------------------
 Multicast is our extension: a send is one event and enters the table for all its destinations, and
@@ -16,9 +12,8 @@ trace in clock or table; the literal rules would lose order. The clock ticks onl
 counts messages; the paper's also ticks at a delivery, which changes nothing for the order.
 
 After ``skip``: the vector for a destination is the maximum over messages to it. If one of these is
-lost, the vector may ask for messages of others that are for someone else, and that no message to
-this process will ever bring to its knowledge. So a message that asks for a lost one waits for
-nothing else but what is held.
+lost, the vector may ask for messages that are for others, and that no message to this process will
+ever tell of. So a message that asks for a lost one waits for nothing else but what is held.
 
 References
 ----------
@@ -91,6 +86,7 @@ class Vectors(Rules):
 
     INFO: ClassVar = ProtocolInfo(
         idea="a vector clock and one vector per destination",
+        guarantee="causal order; a message waits only for real causes",
         cost="n integers, and n more for each known destination",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         short_name="SES",

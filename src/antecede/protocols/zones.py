@@ -1,9 +1,9 @@
 """Zones joined by gateways: after the causal separators of Rodrigues and Verissimo [RV95]_.
 
 Processes live in zones that form a tree; neighbouring zones share one process, their gateway: the
-causal separator of the paper. Every
-causal path between zones crosses a gateway, so within a zone the counts of that zone are enough. A
-gateway sends what it delivers in one zone on to its other zones, as if it were its own message.
+causal separator of the paper. Every causal path between zones crosses a gateway, so within a zone
+the counts of that zone are enough. A gateway sends what it delivers in one zone on to its other
+zones, as if it were its own message.
 
 Differences from the paper
 --------------------------
