@@ -111,8 +111,8 @@ class Context(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        keys: list[int] = packet.content.control
-        return any(key & self.low == sender and key >> self.shift >= seq for key in keys)
+        least, keys = seq << self.shift, packet.content.control
+        return any(key & self.low == sender and key >= least for key in keys)
 
     def keep(self, saved: Saved) -> None:
         most = (SAVED_MAX + 1 << self.shift) - 1

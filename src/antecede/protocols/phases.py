@@ -131,8 +131,7 @@ class Phases(Rules):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        n, me_bit = view.n, 1 << me
-        self._heard = view.low + 1
+        n, me_bit, self._heard = view.n, 1 << me, view.low + 1
         self._channel = 2 * self._heard
         """Where the places of stamps begin, and those of channels."""
         self.widen(2 * self._channel)
@@ -146,15 +145,13 @@ class Phases(Rules):
         self._clock = 0
         self._stamps = [0] * len(masks)
         """The vector of the paper: an integer for each group."""
-        self._asked = [0] * n
         self._pending: list[list[tuple[int, int]]] = [[] for _ in masks]
         """By group, what is here and not delivered: stamps and keys, ascending."""
         self._ahead: list[dict[int, Packet]] = [{} for _ in range(n)]
         """By source, what came too early on its channel."""
-        self._lost = [0] * n
-        """By source, the message up to which all that are not here are lost."""
-        self._last = [0] * n
-        """Our last message to each."""
+        self._asked, self._lost, self._last = [0] * n, [0] * n, [0] * n
+        """By process: the stamp asked for, up to which message all not here are lost, and our last
+        message to it."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Take the next stamp, and tell the highest to each group."""
@@ -166,9 +163,8 @@ class Phases(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        if packet.content.seq and not self._is_early(packet):
-            return "comes after what followed it"
-        return self._fault(packet)
+        is_late = packet.content.seq and not self._is_early(packet)
+        return "comes after what followed it" if is_late else self._fault(packet)
 
     def _is_early(self, packet: Packet) -> bool:
         return packet.n > self.reached[self._channel + packet.source_no] >> self.shift

@@ -178,8 +178,7 @@ class Semantic(Counted):
     def needs(self, packet: Packet) -> list[int]:
         """R1: wait until DELIV[k] >= SP_M[k, me] for all k."""
         me, shift = self.me, self.shift
-        prev = packet.content.control[0]
-        return [row[me] << shift | k for k, row in enumerate(prev)]
+        return [row[me] << shift | k for k, row in enumerate(packet.content.control[0])]
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the last message of a process in the prefix: what a count means is not later."""

@@ -68,9 +68,9 @@ class SerialWire(Wire):
         newest = max(keys, default=0) >> shift
         parts = gaps(dests), [key & low for key in keys], [newest - (key >> shift) for key in keys]
         (one, places), (two, senders), (three, ages) = map(put_column, parts)
-        count = len(token) if message.seq else len(token) + 1
-        head = varint(count << 6 | one << 4 | two << 2 | three) + varint(newest)
-        return b"".join((head, places, senders, ages))
+        count = len(token) + (not message.seq)
+        head = varint(count << 6 | one << 4 | two << 2 | three)
+        return b"".join((head, varint(newest), places, senders, ages))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         if message.seq and not self._carries_all:
@@ -78,8 +78,7 @@ class SerialWire(Wire):
         code, at = read_varint(data, at)
         if not code and not message.seq:
             return None, at
-        count = code >> 6 if message.seq else (code >> 6) - 1
-        newest, at = read_count(data, at)
+        count, (newest, at) = (code >> 6) - (not message.seq), read_count(data, at)
         if count < 0:
             raise PeerError("has no token")
         dests, at = get_column(data, at, count, code >> 4 & 3)
@@ -95,9 +94,8 @@ class SerialWire(Wire):
         return token, at
 
     def put_own(self, packet: Packet) -> bytes:
-        if self._carries_all or not packet.content.seq:
-            return b""
-        return varint(packet.own or 0)
+        has_none = self._carries_all or not packet.content.seq
+        return b"" if has_none else varint(packet.own or 0)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
         message = packet.content
@@ -120,8 +118,7 @@ class SerialWire(Wire):
             return tuple(sorted([(view.members[d], *view.id(key)) for d, key in token.items()]))
         if not packet.content.seq:
             return ("wish",)
-        key: int | None = packet.own
-        return () if key is None else view.id(key)
+        return () if packet.own is None else view.id(packet.own)
 
     def measure(self, packet: Packet) -> ControlSize:
         token: Token | None = packet.content.control

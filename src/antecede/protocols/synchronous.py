@@ -87,10 +87,9 @@ class Synchronous(Rules):
         return ALIKE
 
     def check(self, packet: Packet) -> str:
-        number: int | None = packet.content.control
-        if number is not None and number > self.made and not self.is_stale:
-            return f"acknowledges message {number}, but only {self.made} were sent"
-        return ""
+        number = packet.content.control or 0
+        is_unsent = number > self.made and not self.is_stale
+        return f"acknowledges message {number}, but only {self.made} were sent" if is_unsent else ""
 
     def needs(self, packet: Packet) -> list[int]:
         """Return the acknowledgement: a blocked process receives nothing else."""
@@ -101,14 +100,14 @@ class Synchronous(Rules):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         message, source = packet.content, packet.source_no
         if not message.seq:
-            return self._go_on() if self._awaited == (source, message.control) else ()
+            is_awaited = self._awaited == (source, message.control)
+            return self._go_on(message.control) if is_awaited else ()
         self.say(source, message.seq)
         self.reached[source] = message.seq << self.shift | source
         return self.places[source]
 
-    def _go_on(self) -> tuple[int, ...]:
-        assert self._awaited is not None
-        self.reached[self._acks] = self._awaited[1] << self.shift | self._acks
+    def _go_on(self, seq: int) -> tuple[int, ...]:
+        self.reached[self._acks] = seq << self.shift | self._acks
         self._awaited = None
         return (self._acks,)
 
@@ -122,7 +121,7 @@ class Synchronous(Rules):
     def gone(self, source: int) -> None:
         """Expect no acknowledgement."""
         if self._awaited is not None and self._awaited[0] == source:
-            self._go_on()
+            self._go_on(self._awaited[1])
 
     def keep(self, saved: Saved) -> None:
         awaited = saved.plain("awaited", None if self._awaited is None else list(self._awaited))

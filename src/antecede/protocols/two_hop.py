@@ -19,7 +19,7 @@ References
    15th International Conference on Distributed Computing Systems, pp. 36-43, 1995.
 """
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
@@ -35,8 +35,7 @@ class TwoHopWire(VectorWire):
     """Two vectors of ``n`` numbers; the second is for one copy."""
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
-        keys, at = super().get(data, at, message)
-        sent = cast("list[int]", keys)
+        sent, at = super().get(data, at, message)
         if max(sent) >> self.view.shift >= message.seq or sent[message.sender] > message.sender:
             raise PeerError("knows of later messages of its sender, or of one to itself")
         return sent, at
@@ -83,11 +82,11 @@ class TwoHop(Rules):
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """(1) for all, and (2) for each copy, as they are before this message."""
-        known, me, number = self._known, self.me, message.seq << self.view.shift
+        known, me, key = self._known, self.me, message.seq << self.view.shift | self.me
         message.control = [column[me] - me | dest for dest, column in enumerate(known)]
         own = {dest: known[dest].copy() for dest in others}
         for dest in others:
-            known[dest][me] = number | me
+            known[dest][me] = key
         return own
 
     def needs(self, packet: Packet) -> list[int]:
@@ -98,8 +97,7 @@ class TwoHop(Rules):
         message = packet.content
         sender, dests = message.sender, message.dests & ~(1 << message.sender)
         self.reached[sender] = newest = message.seq << self.view.shift | sender
-        before: list[int] = message.control
-        for dest, (column, key) in enumerate(zip(self._known, before)):
+        for dest, (column, key) in enumerate(zip(self._known, message.control)):
             sent = newest if dests >> dest & 1 else key - dest | sender
             if sent > column[sender]:  # noqa: PLR1730 - hot
                 column[sender] = sent

@@ -169,10 +169,9 @@ class Zones(Counted):
         message, source = packet.content, packet.source_no
         self.reached[source] = self.key(packet)
         self._newest[message.sender] = message.seq
-        if len(self._counts) > 1:
-            for zone in self._counts:
-                if zone != self._shared[source]:
-                    self._spread(zone, message)
+        for zone in self._counts:
+            if zone != self._shared[source]:
+                self._spread(zone, message)
         return self.places[source]
 
     def need(self, packet: Packet, key: int) -> Need:
@@ -181,10 +180,9 @@ class Zones(Counted):
 
     def follows(self, packet: Packet, other: Packet) -> bool:
         """Tell whether another packet of the same zone is counted in one."""
-        zone, counts = packet.content.control
-        if self._shared[other.source_no] != zone or other is packet:
-            return False
-        return counts[self._zones[zone].index(other.source_no)] >= other.n
+        (zone, counts), source = packet.content.control, other.source_no
+        is_near = self._shared[source] == zone and other is not packet
+        return is_near and counts[self._zones[zone].index(source)] >= other.n
 
     def keep(self, saved: Saved) -> None:
         counts = saved.numbers("counts", [*self._counts.values()])
