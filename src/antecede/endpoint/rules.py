@@ -36,6 +36,7 @@ class Wire:
         self.view = view
         self.relays = False
         """Whether packets bring messages of others than their source."""
+        self.info: ProtocolInfo
 
     def put(self, message: Message) -> bytes:
         """Return ``message.control``, which all copies share."""
@@ -61,9 +62,15 @@ class Wire:
         """Return a packet's control by names, as its paper writes it: nested tuples."""
         return ()
 
+    def entries(self, packet: Packet) -> int:
+        """Return how many entries a packet's control has: by default, what the formula says."""
+        formula = self.info.formula
+        return formula.entries(self.view.n) if formula else 0
+
     def measure(self, packet: Packet) -> ControlSize:
         """Return the size of a packet's control by the model."""
-        return ControlSize(0, 0, 0)
+        entries = self.entries(packet)
+        return ControlSize(entries, 0, entries * (self.info.bytes_per_entry or 0))
 
 
 class Rules:
@@ -124,7 +131,7 @@ class Rules:
     def forms(cls, view: View) -> Wire:
         """Return how the controls of a view look."""
         made = cls.WIRE(view)
-        made.relays = cls.RELAYS
+        made.relays, made.info = cls.RELAYS, cls.INFO
         return made
 
     # Send.

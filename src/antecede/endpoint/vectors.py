@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.rules import Wire
 from antecede.errors import PeerError
@@ -25,10 +25,6 @@ class VectorWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         return self.numbers(packet.content.control)
-
-    def measure(self, packet: Packet) -> ControlSize:
-        size = len(packet.content.control)
-        return ControlSize(size, 0, CLOCK_BYTES * size)
 
     def numbers(self, vector: object) -> tuple[int, ...]:
         """Return the numbers of the messages in a vector."""

@@ -156,6 +156,9 @@ class GroupedWire(VectorWire):
             raise PeerError(NO_GROUP)
         return vector, at
 
+    def entries(self, packet: Packet) -> int:
+        return len(self.members)
+
     def spell(self, packet: Packet) -> object:
         message, vector = packet.content, packet.content.control.copy()
         vector[self.slot(message)] = message.seq << self.view.shift

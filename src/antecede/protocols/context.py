@@ -19,7 +19,7 @@ References
 from typing import Any, ClassVar
 
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import (
     ascending,
     gaps,
@@ -62,9 +62,8 @@ class ContextWire(Wire):
     def spell(self, packet: Packet) -> object:
         return tuple(sorted(map(self.view.id, packet.content.control)))
 
-    def measure(self, packet: Packet) -> ControlSize:
-        count = len(packet.content.control)
-        return ControlSize(count, 0, PAIR_BYTES * count)
+    def entries(self, packet: Packet) -> int:
+        return len(packet.content.control)
 
 
 class Context(Rules):

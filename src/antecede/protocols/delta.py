@@ -33,7 +33,7 @@ References
 from typing import ClassVar, cast
 
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import get_vector, put_vector, read_count, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
@@ -70,10 +70,6 @@ class DeltaWire(Wire):
         """Return the time, and the times before by name."""
         time, before = cast("Control", packet.content.control)
         return time, tuple(sorted(map(self.view.id, before)))
-
-    def measure(self, packet: Packet) -> ControlSize:
-        count = 1 + self.view.n
-        return ControlSize(count, 0, CLOCK_BYTES * count)
 
 
 class Delta(Rules):

@@ -38,7 +38,7 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_links
 from antecede.endpoint.hold import Channels
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.relays import Chained, ChainWire
 from antecede.endpoint.saved import Saved
@@ -82,9 +82,9 @@ class FloodingWire(ChainWire):
             return None
         return ("pong",) if ping is None else ("ping", self.view.members[ping[0]], ping[1])
 
-    def measure(self, packet: Packet) -> ControlSize:
-        """Return the name of a message, or of a ping: a process and a number."""
-        return ControlSize(1, 0, PAIR_BYTES)
+    def entries(self, packet: Packet) -> int:
+        """Return 1: the name of a message, or of a ping."""
+        return 1
 
 
 class Flooding(Chained):

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, ControlSize, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Wire, knows_too_much
 from antecede.endpoint.saved import Saved
@@ -101,10 +101,6 @@ class MatrixWire(Wire):
     def spell(self, packet: Packet) -> object:
         """Return ST_M: sorted rows (process, a count for each)."""
         return spelt(self.view, packet.content.control[0])
-
-    def measure(self, packet: Packet) -> ControlSize:
-        cells = self.view.n**2
-        return ControlSize(cells, 0, CLOCK_BYTES * cells)
 
 
 def _guesses(sums: list[int], sender: int, seq: int) -> list[int]:

@@ -53,7 +53,7 @@ References
 from typing import ClassVar
 
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.rules import (
     NOBODY,
@@ -96,10 +96,8 @@ class PermitsWire(Wire):
         first, mark = packet.own
         return (first, mark) if first else (mark,)
 
-    def measure(self, packet: Packet) -> ControlSize:
-        """Return two clocks, or one in a mere permit."""
-        count = 2 if packet.own[0] else 1
-        return ControlSize(count, 0, CLOCK_BYTES * count)
+    def entries(self, packet: Packet) -> int:
+        return 2 if packet.own[0] else 1
 
 
 class Permits(Rules):

@@ -33,7 +33,6 @@ from antecede.endpoint.messages import (
     CLOCK_BYTES,
     COUNT_MAX,
     FREE,
-    ControlSize,
     Message,
     Need,
     Packet,
@@ -99,9 +98,8 @@ class PhasesWire(Wire):
         stamp, stamps = packet.content.control
         return stamp, tuple(stamps)
 
-    def measure(self, packet: Packet) -> ControlSize:
-        count = 1 + len(self.masks) if packet.content.seq else 1
-        return ControlSize(count, 0, CLOCK_BYTES * count)
+    def entries(self, packet: Packet) -> int:
+        return 1 + len(self.masks) if packet.content.seq else 1
 
 
 class Phases(Rules):

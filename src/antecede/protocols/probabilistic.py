@@ -21,7 +21,7 @@ from hashlib import blake2b
 from typing import ClassVar, cast
 
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
@@ -68,9 +68,8 @@ class ProbabilisticWire(Wire):
     def spell(self, packet: Packet) -> object:
         return tuple(cast("list[int]", packet.content.control))
 
-    def measure(self, packet: Packet) -> ControlSize:
-        count = len(cast("list[int]", packet.content.control))
-        return ControlSize(count, 0, CLOCK_BYTES * count)
+    def entries(self, packet: Packet) -> int:
+        return len(cast("list[int]", packet.content.control))
 
 
 class Probabilistic(Rules):

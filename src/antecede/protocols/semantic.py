@@ -53,7 +53,7 @@ from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ControlSize, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, Message, Packet
 from antecede.endpoint.numbers import (
     get_block,
     get_vector,
@@ -109,10 +109,6 @@ class SemanticWire(Wire):
         """Return SP_M and SC_M: rows by the members' order."""
         prev, conc, _, _ = packet.content.control
         return tuple(prev), tuple(conc)
-
-    def measure(self, packet: Packet) -> ControlSize:
-        cells = 2 * self.view.n**2
-        return ControlSize(cells, 0, CLOCK_BYTES * cells)
 
 
 class Semantic(Counted):

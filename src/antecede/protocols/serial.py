@@ -26,7 +26,7 @@ References
 from typing import Any, ClassVar
 
 from antecede.endpoint.info import Option, ProtocolInfo
-from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import (
     ascending,
     gaps,
@@ -120,10 +120,9 @@ class SerialWire(Wire):
             return ("wish",)
         return () if packet.own is None else view.id(packet.own)
 
-    def measure(self, packet: Packet) -> ControlSize:
+    def entries(self, packet: Packet) -> int:
         token: Token | None = packet.content.control
-        count = len(token) if token is not None else int(packet.own is not None)
-        return ControlSize(count, 0, PAIR_BYTES * count)
+        return len(token) if token is not None else int(packet.own is not None)
 
 
 class Serial(Rules):

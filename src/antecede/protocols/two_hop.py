@@ -22,7 +22,7 @@ References
 from typing import Any, ClassVar
 
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.rules import Own, Rules
 from antecede.endpoint.saved import Saved
@@ -52,9 +52,6 @@ class TwoHopWire(VectorWire):
 
     def spell(self, packet: Packet) -> object:
         return self.numbers(packet.content.control), self.numbers(packet.own)
-
-    def measure(self, packet: Packet) -> ControlSize:
-        return ControlSize(2 * self.view.n, 0, 2 * CLOCK_BYTES * self.view.n)
 
 
 class TwoHop(Rules):

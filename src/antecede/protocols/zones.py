@@ -23,7 +23,7 @@ from typing import Any, ClassVar, cast
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.counts import Counted
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.rules import Wire, knows_too_much
 from antecede.endpoint.saved import Saved
@@ -81,9 +81,8 @@ class ZonesWire(Wire):
     def spell(self, packet: Packet) -> object:
         return tuple(packet.content.control[1])
 
-    def measure(self, packet: Packet) -> ControlSize:
-        count = len(packet.content.control[1])
-        return ControlSize(count, 0, CLOCK_BYTES * count)
+    def entries(self, packet: Packet) -> int:
+        return len(packet.content.control[1])
 
 
 class Zones(Counted):
