@@ -55,14 +55,7 @@ from typing import ClassVar
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.rules import (
-    NOBODY,
-    Rules,
-    Wire,
-    as_message,
-    knows_too_much,
-    saved_message,
-)
+from antecede.endpoint.rules import NOBODY, Rules, Wire, as_message, knows_too_much, saved_message
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.endpoint.view import View
 from antecede.errors import PeerError

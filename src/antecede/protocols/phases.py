@@ -29,14 +29,7 @@ from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    COUNT_MAX,
-    FREE,
-    Message,
-    Need,
-    Packet,
-)
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
 from antecede.endpoint.saved import Saved
