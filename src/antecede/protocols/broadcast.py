@@ -124,9 +124,9 @@ class GroupedWire(VectorWire):
         self.slots = {place: slot for slot, place in reversed(list(enumerate(places)))}
         """The place of each group's members in a vector of all; a group is a mask."""
 
-    def slot(self, message: Message) -> int | None:
-        """Return the place of a message's sender in its group."""
-        return self.slots.get((message.dests | 1 << message.sender, message.sender))
+    def slot(self, message: Message) -> int:
+        """Return the place of a message's sender in its group; -1 if that is none."""
+        return self.slots.get((message.dests | 1 << message.sender, message.sender), -1)
 
     def newest(self, vector: Vector, member: int) -> int:
         """Return the number of a member's newest message to any group."""
@@ -152,7 +152,7 @@ class GroupedWire(VectorWire):
         vector = [base + value << shift | k for k, value in zip(self.members, values)]
         if self.newest(vector, message.sender) >= message.seq:
             raise PeerError(LATER)
-        if self.slot(message) is None:
+        if self.slot(message) < 0:
             raise PeerError(NO_GROUP)
         return vector, at
 
@@ -186,16 +186,11 @@ class Grouped(Broadcast):
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Step 1: count the message in its group, and stamp it with all vectors before that."""
         message.control = self._vector.copy()
-        self._count(message)
+        self._vector[self._wire.slot(message)] = message.seq << self.shift | self.me
         return ALIKE
 
-    def _count(self, message: Message) -> None:
-        slot = self._wire.slot(message)
-        assert slot is not None
-        self._vector[slot] = message.seq << self.shift | message.sender
-
     def check(self, packet: Packet) -> str:
-        return NO_GROUP if self._wire.slot(packet.content) is None else Rules.check(self, packet)
+        return NO_GROUP if self._wire.slot(packet.content) < 0 else Rules.check(self, packet)
 
     def needs(self, packet: Packet) -> list[int]:
         """Return what VT(m) says of the groups of this process."""
@@ -209,7 +204,7 @@ class Grouped(Broadcast):
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: all vectors take in those of the message, and the message itself."""
         self._vector = list(map(max, self._vector, packet.content.control))
-        self._count(packet.content)
+        self._vector[self._wire.slot(packet.content)] = self.key(packet)
         return super().taken(packet)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:

@@ -39,20 +39,11 @@ class Buffered(Rules):
         idea="no control information; acknowledged FIFO buffers",
         casts=("unicast",),
         guarantee="causal order; a message waits at its sender, never at its receiver for another",
-        assumptions=(
-            "fixed membership; every packet arrives eventually; unicast; buffers that are large "
-            "enough: with small ones an exchange can block forever ([MF95] footnote 2)"
-        ),
-        cost=(
-            "nothing on the message; an acknowledgement per message, and the wait for it between "
-            "two messages of one sender (with pipelined: only when the receiver changes)"
-        ),
-        options={
-            "pipelined": Option(
-                default=False,
-                doc="do not wait between two messages to the same receiver ([MF95] footnote 4)",
-            )
-        },
+        assumptions="fixed membership; every packet arrives eventually; buffers large enough: with "
+        "small ones an exchange can block forever ([MF95] footnote 2)",
+        cost="no control information; an acknowledgement per message, and the wait for it between "
+        "two messages of one sender (with pipelined: only when the receiver changes)",
+        options={"pipelined": Option(default=False, doc="no wait if the receiver is the same")},
         unmarked_by_skip="messages do not tell what their senders knew",
         bytes_per_entry=0,
         queueing=True,

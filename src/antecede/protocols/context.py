@@ -76,10 +76,7 @@ class Context(Rules):
         assumptions="one fixed group; every packet arrives eventually",
         cost="one id per direct predecessor; at most n, usually far fewer",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        lost_by_skip=(
-            "a message names only its direct predecessors, so one that is lost takes the names of "
-            "those before it along"
-        ),
+        lost_by_skip="a message that is lost takes along the names of those before it",
         bytes_per_entry=PAIR_BYTES,
         formula=Formula(lambda n: n, lambda n: 6 * n, lambda n: 6 * n, most=True),
     )

@@ -50,6 +50,7 @@ References
    https://arxiv.org/abs/2603.14690
 """
 
+from itertools import count
 from typing import ClassVar
 
 from antecede.endpoint.info import ProtocolInfo
@@ -62,6 +63,8 @@ from antecede.errors import PeerError
 
 Levels = dict[int, int]
 """Permits, by process: up to which of its messages."""
+Copies = list[tuple[Levels, Message]]
+"""Copies to one destination that wait, with the permits that each still needs."""
 Marked = tuple[int, int]
 """The place on the channel, or the number acknowledged (0 in a mere permit); and the mark."""
 
@@ -70,8 +73,7 @@ class PermitsWire(Wire):
     """Two numbers for each copy; the mark of a message is told by its distance."""
 
     def put_own(self, packet: Packet) -> bytes:
-        first, mark = packet.own
-        seq = packet.content.seq
+        (first, mark), seq = packet.own, packet.content.seq
         return varint(first) + varint(seq - 1 - mark if seq else mark)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Marked, int]:
@@ -86,8 +88,7 @@ class PermitsWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return (place, mark), (number acknowledged, mark), or (mark,)."""
-        first, mark = packet.own
-        return (first, mark) if first else (mark,)
+        return packet.own if packet.own[0] else packet.own[1:]
 
     def entries(self, packet: Packet) -> int:
         return 2 if packet.own[0] else 1
@@ -101,8 +102,7 @@ class Permits(Rules):
         paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
-        lost_by_skip="messages do not tell their causes: what a skip lets go may overtake copies "
-        "that others still get",
+        lost_by_skip="what a skip lets go may overtake copies that others still get",
         unmarked_by_skip="messages do not tell what their senders knew",
         bytes_per_entry=CLOCK_BYTES,
         queueing=True,
@@ -112,22 +112,18 @@ class Permits(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         n = view.n
-        self._output: list[list[tuple[Levels, Message]]] = [[] for _ in range(n)]
-        """By destination, copies that wait, with the permits that each still needs."""
+        self._output: list[Copies] = [[] for _ in range(n)]
         self._needs: Levels = {}
         """The permits that what is sent now needs, and those that have come."""
         self._permits = [0] * n
         self._mark = 0
         """Up to this number all own messages are acknowledged by all destinations."""
-        self._places = [0] * n
-        """By destination: messages put on the channel, the last one, those not acknowledged, and
-        the permits that it waits for."""
-        self._last = [0] * n
+        self._places, self._last = [0] * n, [0] * n
+        """By destination, how many messages are on the channel, and the last one."""
         self._open: list[list[int]] = [[] for _ in range(n)]
         self._owed: list[list[int]] = [[] for _ in range(n)]
+        """By destination, what it has not acknowledged, and the permits that it waits for."""
         self._word = Message(view, me, 0, 0, b"", None)
-
-    # Send.
 
     def admit(self, others: tuple[int, ...]) -> None:
         needs, output = self._needs, self._output
@@ -166,13 +162,11 @@ class Permits(Rules):
         if owed and owed[0] <= mark:
             self._owed[dest] = [level for level in owed if level > mark]
 
-    # Receive.
-
     def check(self, packet: Packet) -> str:
         """Refuse acknowledgements of what was not sent."""
-        first = 0 if packet.content.seq else packet.own[0]
-        last = self._last[packet.source_no]
-        return knows_too_much(last) if first > last and not self.is_stale else ""
+        first, last = packet.own[0], self._last[packet.source_no]
+        is_unsent = not packet.content.seq and first > last and not self.is_stale
+        return knows_too_much(last) if is_unsent else ""
 
     def arrived(self, packet: Packet) -> tuple[int, ...] | None:
         """Take the permit that every message brings."""
@@ -243,16 +237,29 @@ class Permits(Rules):
         self._hear(source, SAVED_MAX)
         self._raise_mark()
 
-    # What is kept.
-
     def kept_entries(self) -> int:
         """Return how many permits this process needs or owes."""
         return len(self._needs) + sum(map(len, self._owed))
 
     def keep(self, saved: Saved) -> None:
-        n = self.view.n
-        output = [saved_copies(queue) for queue in self._output]
-        found = saved.each("output", output, list, lambda queue: saved.as_list("output", queue))
+        n, dests = self.view.n, count()
+
+        def put(queue: Copies) -> list[object]:
+            return [[in_pairs(needs), saved_message(message)] for needs, message in queue]
+
+        def get(copies: object) -> Copies:
+            queue, dest = Copies(), next(dests)
+            for entry in saved.as_list("output", copies):
+                needs, message = saved.as_list("output", entry, 2)
+                one = as_message(self, saved, "output", message)
+                saved.require(one.dests >> dest & 1, "output", entry, f"copies for member {dest}")
+                queue.append((saved.as_by_number("output", needs, n), one))
+            is_right = not queue or queue[0][0]
+            saved.require(is_right, "output", copies, "copies that wait for permits")
+            return queue
+
+        self._output = saved.each("output", self._output, put, get)
+        self.queued = sum(map(len, self._output))
         self._needs = saved.by_number("needs", self._needs, n)
         self._permits = saved.numbers("permits", self._permits)
         self._mark = saved.number("mark", self._mark, 0, self.made)
@@ -261,27 +268,6 @@ class Permits(Rules):
         leasts = [self._mark + 1] * n
         self._open = saved.rows("open", self._open, most=self.made, leasts=leasts)
         self._owed = saved.rows("owed", self._owed, most=self.made, leasts=leasts, has_repeats=True)
-        if saved.is_read:
-            self._output = [self._loaded(saved, dest, queue) for dest, queue in enumerate(found)]
-            self.queued = sum(map(len, self._output))
-
-    def _loaded(
-        self, saved: Saved, dest: int, copies: list[object]
-    ) -> list[tuple[Levels, Message]]:
-        """Return the copies that waited for permits on their way to a destination."""
-        queue = []
-        for entry in copies:
-            needs, message = saved.as_list("output", entry, 2)
-            one = as_message(self, saved, "output", message)
-            saved.require(one.dests >> dest & 1, "output", entry, f"copies for member {dest}")
-            queue.append((saved.as_by_number("output", needs, self.view.n), one))
-        saved.require(not queue or queue[0][0], "output", copies, "copies that wait for permits")
-        return queue
-
-
-def saved_copies(queue: list[tuple[Levels, Message]]) -> list[object]:
-    """Return copies that wait as state has them."""
-    return [[in_pairs(needs), saved_message(message)] for needs, message in queue]
 
 
 def _level(message: Message) -> int:

@@ -107,10 +107,8 @@ class Phases(Rules):
         paper="Mostefaoui, Raynal 1993 (reconstructed from its abstract)",
         casts=("broadcast", "groups"),
         guarantee="causal order across overlapping groups; messages may wait for silent members",
-        assumptions=(
-            "fixed, closed groups; every packet arrives eventually; a holding buffer that does not "
-            "fill: what waits for an answer waits forever if a packet before that is refused"
-        ),
+        assumptions="fixed, closed groups; every packet arrives eventually; a holding buffer that "
+        "never fills: an answer is waited for forever if a packet before it is refused",
         cost="one integer per group and one more; questions and answers when members are silent",
         options={"groups": GROUPS},
         unmarked_by_skip="a stamp does not say which messages its sender knew of",
@@ -122,16 +120,14 @@ class Phases(Rules):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        n, me_bit, self._heard = view.n, 1 << me, view.low + 1
+        n, self._heard = view.n, view.low + 1
         self._channel = 2 * self._heard
         """Where the places of stamps begin, and those of channels."""
         self.widen(2 * self._channel)
         self._wire = cast("PhasesWire", view.forms)
         masks = self._wire.masks
-        self._others = [
-            [self._heard + member for member in view.list(mask ^ me_bit)] if mask & me_bit else []
-            for mask in masks
-        ]
+        others = [view.list(mask & ~(1 << me)) if mask >> me & 1 else () for mask in masks]
+        self._others = [[self._heard + member for member in members] for members in others]
         """By group, if this process is in it, where the others are heard."""
         self._clock = 0
         self._stamps = [0] * len(masks)
@@ -183,9 +179,8 @@ class Phases(Rules):
 
     def arrived(self, packet: Packet) -> tuple[int, ...]:
         """Hear packets in the order of their channel."""
-        source = packet.source_no
-        self._ahead[source][packet.n] = packet
-        return self._hear(source)
+        self._ahead[packet.source_no][packet.n] = packet
+        return self._hear(packet.source_no)
 
     def _hear(self, source: int) -> tuple[int, ...]:
         """Hear what has its turn on a channel now; if messages before it are lost, it has.
@@ -229,10 +224,8 @@ class Phases(Rules):
         """Return the packet before on the channel, and what must be heard and delivered first."""
         message, shift, own = packet.content, self.shift, self._heard + packet.source_no
         keys = [packet.n - 1 << shift | self._channel + packet.source_no]
-        if not message.seq:
-            return keys
-        _, stamps = message.control
-        for stamp, others, pending in zip(stamps, self._others, self._pending, strict=True):
+        stamps = message.control[1] if message.seq else ()
+        for stamp, others, pending in zip(stamps, self._others, self._pending):
             if stamp and others:
                 level = stamp << shift
                 keys += [level | place for place in others if place != own]

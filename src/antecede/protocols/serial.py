@@ -44,7 +44,6 @@ from antecede.errors import PeerError
 
 Token = dict[int, int]
 """By destination, the key of the latest message to it."""
-CARRIED = ("own", "all")
 
 
 class SerialWire(Wire):
@@ -126,14 +125,10 @@ class Serial(Rules):
     INFO: ClassVar = ProtocolInfo(
         idea="sends one at a time, by a token",
         paper="Kshemkalyani, Singhal 1998, section 7.1",
+        guarantee="causal order; all deliver what others send them in the order of the token",
+        assumptions="no process fails while it has the token; every packet arrives eventually",
         cost="one pair per copy; at most n on the token; three control packets per turn",
-        options={
-            "entries": Option(
-                "own",
-                "what a copy carries: the entry of its 'own' destination, or 'all' of the token's",
-                CARRIED,
-            )
-        },
+        options={"entries": Option("own", "those in a copy: its own, or all", ("own", "all"))},
         lost_by_skip="a token that is lost takes along what the latest messages were",
         unmarked_by_skip="a token that is lost takes along what the latest messages were",
         research=True,
@@ -152,8 +147,7 @@ class Serial(Rules):
         """At home, who has the token, and what it was when it left."""
         self._queue: list[Message] = []
         self._wishes: list[int] = []
-        self._has_asked = False
-        self._gone = 0
+        self._has_asked, self._gone = False, 0
 
     def admit(self, others: tuple[int, ...]) -> None:
         if self._token is None:
@@ -161,14 +155,14 @@ class Serial(Rules):
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         self._queue.append(message)
-        if self._token is not None:
-            self._send_queue(self._token)
-        else:
-            self._wish()
+        self._use()
         self.queued = len(self._queue)
 
-    def _wish(self) -> None:
-        if self.me != self._home and not self._has_asked:
+    def _use(self) -> None:
+        """Send what waits, if the token is here; otherwise wish for it."""
+        if self._token is not None:
+            self._send_queue(self._token)
+        elif self._queue and self.me != self._home and not self._has_asked:
             self._has_asked = True
             self.say(self._home, None)
 
@@ -202,8 +196,6 @@ class Serial(Rules):
         if message.seq:
             self.reached[source] = message.seq << self.view.shift | source
             return self.places[source]
-        if message.control is None and source not in self._wishes:
-            self._wishes.append(source)
         if message.control is not None:
             token = dict(message.control)
             self._send_queue(token)
@@ -212,6 +204,8 @@ class Serial(Rules):
             else:
                 self._has_asked = False
                 self.say(self._home, token)
+        elif source not in self._wishes:
+            self._wishes.append(source)
         self._lend()
         return ()
 
@@ -223,8 +217,8 @@ class Serial(Rules):
             self.say(dest, token)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        needs = self.needs(packet)
-        return any(key & self.low == sender and key >> self.shift >= seq for key in needs)
+        key: int = packet.own or 0
+        return key & self.low == sender and key >> self.shift >= seq
 
     def gone(self, source: int) -> None:
         """Go on without the token that it has, or without the home that it was."""
@@ -237,11 +231,8 @@ class Serial(Rules):
             self._home, self._has_asked = (left & -left).bit_length() - 1, False
             if self.me == self._home:
                 self._token = {}
-        if self._token is not None:
-            self._send_queue(self._token)
-            self._lend()
-        elif self._queue:
-            self._wish()
+        self._use()
+        self._lend()
 
     def keep(self, saved: Saved) -> None:
         n = self.view.n

@@ -93,13 +93,12 @@ class Vectors(Rules):
         bytes_per_entry=None,
         formula=Formula(
             lambda n: n + 1,
-            lambda n: 4 * n + n * (2 + 4 * n),
-            lambda n: 4 * n * (n + 1),
+            lambda n: n * (6 + 4 * n),
+            lambda n: n * (4 + 4 * n),
             most=True,
             cubic=True,
         ),
-        lost_by_skip="the vector that a message carries for a process mixes the times of all "
-        "messages to it: if one of these is lost, the others cannot be told from it",
+        lost_by_skip="a vector mixes the times of all messages to a process, also of those lost",
     )
     WIRE: ClassVar = VectorsWire
     IS_JOINT: ClassVar = True

@@ -95,13 +95,7 @@ class Zones(Counted):
         guarantee="causal order; what a gateway passes on follows all that it passed on before",
         assumptions="a tree of zones; gateways that do not fail; every packet arrives eventually",
         cost="one integer per member of the zone instead of n; one more hop per gateway",
-        options={
-            "zones": Option(
-                None,
-                "tuples of members that overlap in gateways and form a tree; by default one",
-                check=as_tree,
-            )
-        },
+        options={"zones": Option(None, "tuples of members, a tree by gateways", check=as_tree)},
         lost_by_skip="a gateway counts what it passes on as its own, whoever sent it",
         unmarked_by_skip="a gateway counts what it passes on as its own, whoever sent it",
         research=True,
