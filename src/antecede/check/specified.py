@@ -17,7 +17,7 @@ from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import UsageError
 from antecede.protocols import specs
-from antecede.protocols.specs import Copy, Patient, Specified
+from antecede.protocols.specs import Copy, Specified
 
 
 def edited(protocol: str, *edits: tuple[str, str]) -> type[Specified]:
@@ -97,7 +97,7 @@ class _Specification(Rules):
             self._passed[copy.sender, copy.number] = packet.content
         delivered = [self._held.pop(one) for one in self._process.receive(copy)]
         if self.RELAYS:  # the rest was for others, or here before
-            waiting = cast("Patient", self._process).waiting
+            waiting = self._process.waiting
             self._held = {one: held for one, held in self._held.items() if one in waiting}
         self._post()
         return delivered

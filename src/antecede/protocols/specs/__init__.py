@@ -9,7 +9,7 @@ deliver and keep the same. ``VARIANTS`` names the variants in the protocol's rec
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 SPECIFIED: tuple[str, ...] = tuple(sorted(module.name for module in iter_modules(__path__)))
 """The protocols that have a specification."""
@@ -33,31 +33,23 @@ class Copy(NamedTuple):
     place: int = 0
 
 
-class Specified(Protocol):
-    """One process of a specification; it is made by ``Process(me, names, **options)``."""
+class Specified:
+    """One process of a specification; it is made by ``Process(me, names, **options)``.
 
-    outbox: list[Copy]
-    """Everything to transmit, in order; the caller empties it."""
-
-    def send(self, dests: frozenset[str], after: int | None = None) -> None:
-        """Send a message to other processes; it depends on the local events up to ``after``."""
-
-    def receive(self, copy: Copy) -> list[Copy]:
-        """Take a copy that arrives for the first time; return the messages delivered, in order."""
-
-    def kept(self) -> object:
-        """Return what this process keeps, as ``Endpoint.kept()`` shows it."""
-
-
-class Patient:
-    """A process that keeps what arrives until it can be delivered."""
+    It keeps what arrives until it can be delivered.
+    """
 
     def __init__(self) -> None:
         self.outbox: list[Copy] = []
+        """Everything to transmit, in order; the caller empties it."""
         self.waiting: list[Copy] = []
 
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send a message to other processes; it depends on the local events up to ``after``."""
+        raise NotImplementedError
+
     def receive(self, copy: Copy) -> list[Copy]:
-        """Keep a message that arrives, and deliver what is ready."""
+        """Take a copy that arrives for the first time; return the messages delivered, in order."""
         self.waiting.append(copy)
         return self.release()
 
@@ -77,6 +69,9 @@ class Patient:
     def deliver(self, copy: Copy) -> None:
         """Deliver a message."""
         raise NotImplementedError
+
+    def kept(self) -> object:
+        """Return what this process keeps, as ``Endpoint.kept()`` shows it: nothing by default."""
 
 
 def specification(protocol: str) -> ModuleType:

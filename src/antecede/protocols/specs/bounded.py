@@ -3,21 +3,20 @@
 The matrix M_i is a dict from (sender, destination) to a count, without zeros.
 """
 
-from antecede.protocols.specs import Copy
+from antecede.protocols.specs import Copy, Specified
 
 Matrix = dict[tuple[str, str], int]
 Entries = tuple[tuple[str, str, int], ...]
 VARIANTS = ("tight", "rotating")
 
 
-class Process:
+class Process(Specified):
     """Process i of the paper."""
 
     def __init__(
         self, me: str, names: tuple[str, ...], *, k: int | None = None, column: str = "fullest"
     ) -> None:
-        self.outbox: list[Copy] = []
-        self.waiting: list[Copy] = []
+        super().__init__()
         self.i, self.names = me, names
         self.k, self.column = k or 2 * len(names), column
         self.number = self.turn = 0

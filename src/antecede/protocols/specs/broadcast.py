@@ -1,9 +1,9 @@
 """[BSS91] section 5.1: causal broadcast in one group, as printed."""
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 
-class Process(Patient):
+class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:

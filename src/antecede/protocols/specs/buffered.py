@@ -4,14 +4,14 @@ The process is always ready to receive, so its input buffer delivers at once. Th
 buffer acknowledges a message and then enqueues it; here it is enqueued first (see the rules).
 """
 
-from antecede.protocols.specs import Copy
+from antecede.protocols.specs import Copy, Specified
 
 
-class Process:
+class Process(Specified):
     """Process P_i of the paper, with its buffers IB_i and OB_i."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        self.outbox: list[Copy] = []
+        super().__init__()
         self.i = me
         self.sent = 0
         # IB_i and OB_i, both realised as FIFO queues

@@ -1,11 +1,11 @@
 """[BMR96]: delta-causal broadcast, in our words: its program was not available to us."""
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 VARIANTS = ("short",)
 
 
-class Process(Patient):
+class Process(Specified):
     """A process with a clock that somebody else reads."""
 
     def __init__(self, me: str, names: tuple[str, ...], lifetime: int = 1000) -> None:

@@ -4,13 +4,13 @@ A set has at most one message of each process, so it is a dict from a process to
 the newer message of each process; "-" leaves what is newer than what is taken away.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 Pairs = dict[str, int]
 VARIANTS = ("literal", "full", "kept")
 
 
-class Process(Patient):
+class Process(Specified):
     """Process i of the paper."""
 
     def __init__(

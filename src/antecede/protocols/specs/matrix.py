@@ -3,13 +3,13 @@
 The paper sends each message to one process. For several, its counting is done once for each.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 Matrix = dict[str, dict[str, int]]
 Rows = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-class Process(Patient):
+class Process(Specified):
     """Process i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:

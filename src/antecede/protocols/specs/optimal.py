@@ -4,13 +4,13 @@ The paper's log is a set of entries (i, clock_i, Dests). Here it is a dict from 
 Dests. The initial entries (i, 0, {}) are there, as in the paper; :func:`spelt` leaves them out.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 Log = dict[tuple[str, int], frozenset[str]]
 Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
 
 
-class Process(Patient):
+class Process(Specified):
     """Process j of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:

@@ -2,10 +2,10 @@
 
 from hashlib import blake2b
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 
-class Process(Patient):
+class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...], counters: int = 100, own: int = 4) -> None:
@@ -45,6 +45,3 @@ class Process(Patient):
     def deliver(self, copy: Copy) -> None:
         """Count the message."""
         self.increment(copy.source)
-
-    def kept(self) -> None:
-        """Return nothing: counters are all that is kept."""

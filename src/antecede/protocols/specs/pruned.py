@@ -5,11 +5,11 @@ to m.D, like the log of [KS98]. S3 and R9 are its PURGE_NULL_ENTRIES: the latest
 sender stays. The message is sent (S4) before S5 enters it into CI: R4 adds it at the receiver.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 from antecede.protocols.specs.optimal import Entries, Log, has_newer, purge_null_entries, spelt
 
 
-class Process(Patient):
+class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:

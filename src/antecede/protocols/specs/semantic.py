@@ -4,13 +4,13 @@ Events are numbered from 1: sends and deliveries. DELIV counts the unbroken begi
 channel, because networks may reorder.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 Matrix = dict[str, dict[str, int]]
 Rows = tuple[tuple[int, ...], ...]
 
 
-class Process(Patient):
+class Process(Specified):
     """Process P_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:

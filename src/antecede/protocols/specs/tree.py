@@ -1,11 +1,11 @@
 """[BCD17]: messages along a tree of links that keep order, in our words: it prints no program."""
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 VARIANTS = ("line", "star")
 
 
-class Linked(Patient):
+class Linked(Specified):
     """A process that passes messages on, over links that keep order."""
 
     def __init__(self, me: str) -> None:
@@ -33,9 +33,6 @@ class Linked(Patient):
         super().receive(copy)
         delivered, self.delivered = self.delivered, []
         return delivered
-
-    def kept(self) -> None:
-        """Return nothing: no control is kept."""
 
 
 class Process(Linked):

@@ -4,12 +4,12 @@ The paper's clock ticks at every event; this one at every send, which numbers th
 paper sends each message to one process; for several, it is entered into the table for each.
 """
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 
 Vector = dict[str, int]
 
 
-class Process(Patient):
+class Process(Specified):
     """Process P of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
