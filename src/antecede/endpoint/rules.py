@@ -16,6 +16,8 @@ from antecede.endpoint.saved import Saved
 from antecede.endpoint.view import View
 from antecede.errors import QueueFullError
 
+__all__ = ["Message", "Own", "Packet", "Rules", "Saved", "View", "Wire"]
+
 Places = tuple[int, ...]
 Own = Mapping[int, object]
 """What single copies of a message say besides, by destination."""

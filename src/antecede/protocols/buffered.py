@@ -26,10 +26,7 @@ from collections import deque
 from typing import ClassVar
 
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import Message, Packet
-from antecede.endpoint.rules import NOBODY, Rules, keep_messages
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, keep_messages
 
 
 class Buffered(Rules):

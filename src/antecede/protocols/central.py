@@ -20,9 +20,8 @@ from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_member
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.relays import Chained
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import Message, Packet, View
 
 
 class Central(Chained):

@@ -30,9 +30,8 @@ from antecede.endpoint.numbers import (
     steps,
     varint,
 )
-from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 

@@ -35,9 +35,8 @@ from typing import ClassVar, cast
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import get_vector, put_vector, read_count, varint
-from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
 Control = tuple[int, list[int]]

@@ -41,8 +41,7 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import Saved, View
 from antecede.errors import PeerError
 
 Ping = tuple[int, int]

@@ -29,8 +29,7 @@ from antecede.endpoint.counts import Counted, Row, counted, misplaced
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
-from antecede.endpoint.rules import ALIKE, Own, Wire, knows_too_much
-from antecede.endpoint.saved import Saved
+from antecede.endpoint.rules import ALIKE, Own, Saved, Wire, knows_too_much
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 

@@ -31,9 +31,7 @@ from antecede.endpoint.arguments import GROUPS, Groups
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
-from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import ALIKE, Own, Rules, Saved, View, Wire
 from antecede.errors import PeerError
 
 Stamps = tuple[int, list[int]]

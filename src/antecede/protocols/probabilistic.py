@@ -23,9 +23,8 @@ from typing import ClassVar, cast
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
-from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
 COUNTERS_MAX = 1 << 16

@@ -62,9 +62,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import ALIKE, Own, Wire, knows_too_much
+from antecede.endpoint.rules import ALIKE, Own, View, Wire, knows_too_much
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
-from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Rows = list[Row]

@@ -37,9 +37,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, Wire, keep_messages
+from antecede.endpoint.rules import NOBODY, Rules, View, Wire, keep_messages
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
-from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Token = dict[int, int]

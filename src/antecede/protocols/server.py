@@ -24,10 +24,8 @@ from typing import ClassVar, cast
 from antecede.endpoint.arguments import as_member
 from antecede.endpoint.info import Formula, Option, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules
-from antecede.endpoint.saved import Saved
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View
 from antecede.endpoint.vectors import VectorWire
-from antecede.endpoint.view import View
 
 
 class Server(Rules):

@@ -24,9 +24,7 @@ from typing import Any, ClassVar
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View, Wire
 from antecede.errors import UsageError
 
 

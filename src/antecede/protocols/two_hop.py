@@ -24,10 +24,8 @@ from typing import Any, ClassVar
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
-from antecede.endpoint.rules import Own, Rules
-from antecede.endpoint.saved import Saved
+from antecede.endpoint.rules import Own, Rules, Saved, View
 from antecede.endpoint.vectors import VectorWire
-from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 

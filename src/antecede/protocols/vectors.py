@@ -28,9 +28,7 @@ from typing import ClassVar
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, ID_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import get_block, get_vector, put_block, put_vector
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View, Wire
 from antecede.errors import PeerError
 
 Vector = tuple[int, ...]

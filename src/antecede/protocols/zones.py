@@ -25,9 +25,7 @@ from antecede.endpoint.counts import Counted
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
-from antecede.endpoint.rules import Wire, knows_too_much
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import Saved, View, Wire, knows_too_much
 from antecede.errors import PeerError, UsageError
 
 Names = tuple[str, ...]
