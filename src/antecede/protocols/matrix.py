@@ -183,7 +183,6 @@ class Matrix(Counted):
         return packet.content.control[1][sender] >> self.shift >= seq
 
     def kept(self) -> object:
-        """Return SENT."""
         return spelt(self.view, self._sent)
 
     def kept_entries(self) -> int:
@@ -194,10 +193,8 @@ class Matrix(Counted):
         self._sent = rows = saved.rows("sent", self._sent, n)
         self._tops = saved.keys("tops", self._tops, shift)
         self._newest = saved.numbers("newest", self._newest)
-        is_right = all(
-            max(row) <= self._tops[k] >> shift and not row[k] for k, row in enumerate(rows)
-        )
-        saved.require(is_right, "sent", rows, "counts up to the last number, and 0 for itself")
+        wrong = [k for k, row in enumerate(rows) if row[k] or max(row) > self._tops[k] >> shift]
+        saved.require(not wrong, "sent", rows, "counts up to the last number, and 0 for itself")
         self.require_own(saved, "tops", self._tops[self.me] >> shift)
 
 

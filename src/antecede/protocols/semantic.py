@@ -106,8 +106,7 @@ class SemanticWire(Wire):
 
     def spell(self, packet: Packet) -> object:
         """Return SP_M and SC_M: rows by the members' order."""
-        prev, conc, _, _ = packet.content.control
-        return tuple(prev), tuple(conc)
+        return tuple(map(tuple, packet.content.control[:2]))
 
 
 class Semantic(Counted):
@@ -128,8 +127,7 @@ class Semantic(Counted):
         n = view.n
         self._prev: Rows = [(0,) * n] * n
         self._conc: Rows = [(0,) * n] * n
-        self._first = list(range(n))
-        self._last = list(range(n))
+        self._first, self._last = list(range(n)), list(range(n))
         """The keys of the last messages that ``_prev`` counts, and that either counts."""
         self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
         """Messages delivered after a gap: place on the channel -> number."""
@@ -154,8 +152,7 @@ class Semantic(Counted):
         rows[me] = counted(rows[me], others)  # E7
         self._last[me] = key
         if is_dependent:
-            self._first[me] = key
-            self._covered = event
+            self._first[me], self._covered = key, event
             self._open.clear()
         else:
             self._open.append((event, message.seq))
@@ -219,7 +216,6 @@ class Semantic(Counted):
         return packet.content.control[2][sender] >> self.shift >= seq
 
     def kept(self) -> object:
-        """Return SENT_PREV and SENT_CONC."""
         return tuple(self._prev), tuple(self._conc)
 
     def kept_entries(self) -> int:
@@ -230,19 +226,14 @@ class Semantic(Counted):
         return {"covered": self._covered}
 
     def keep(self, saved: Saved) -> None:
-        n, shift = self.view.n, self.shift
-        self._prev, self._conc = (
-            saved.rows("prev", self._prev, n),
-            saved.rows("conc", self._conc, n),
-        )
+        n, shift, most = self.view.n, self.shift, SAVED_MAX + 1
+        self._prev = saved.rows("prev", self._prev, n)
+        self._conc = saved.rows("conc", self._conc, n)
         self._first = saved.keys("first", self._first, shift)
         self._last = saved.keys("last", self._last, shift)
         self._newest = saved.numbers("newest", self._newest)
         self._ahead = saved.each(
-            "ahead",
-            self._ahead,
-            in_pairs,
-            lambda one: saved.as_by_number("ahead", one, SAVED_MAX + 1),
+            "ahead", self._ahead, in_pairs, lambda one: saved.as_by_number("ahead", one, most)
         )
         for k, ahead in enumerate(self._ahead):
             is_beyond = min(ahead, default=SAVED_MAX) > (self.reached[k] >> shift) + 1

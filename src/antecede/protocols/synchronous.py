@@ -127,6 +127,4 @@ class Synchronous(Rules):
             dest, seq = saved.as_numbers("awaited", awaited, 2)
             self._awaited = dest, seq
             is_right = dest < self.view.n and dest != self.me and 1 <= seq <= self.made
-            saved.require(
-                is_right, "awaited", awaited, "another member, and a message that was sent"
-            )
+            saved.require(is_right, "awaited", awaited, "another member and a message sent")

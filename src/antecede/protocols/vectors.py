@@ -116,7 +116,6 @@ class Vectors(Rules):
         return ALIKE
 
     def _time(self) -> Vector:
-        """Return T_P."""
         shift = self.shift
         return tuple([key >> shift for key in self.reached])
 
@@ -149,7 +148,6 @@ class Vectors(Rules):
         return packet.content.control[0][sender] >= seq
 
     def kept(self) -> object:
-        """Return T_P and V_P."""
         return spelt(self.view, self._time(), self._latest)
 
     def keep(self, saved: Saved) -> None:
@@ -158,9 +156,8 @@ class Vectors(Rules):
 
         def get(entry: object) -> tuple[int, Vector]:
             dest, row = saved.as_list("latest", entry, 2)
-            return saved.as_numbers("latest", [dest], 1, self.view.n - 1)[0], tuple(
-                saved.as_numbers("latest", row, self.view.n)
-            )
+            (member,) = saved.as_numbers("latest", [dest], 1, self.view.n - 1)
+            return member, tuple(saved.as_numbers("latest", row, self.view.n))
 
         latest = sorted(self._latest.items())
         found = saved.each("latest", latest, lambda one: [one[0], list(one[1])], get, is_open=True)
@@ -180,7 +177,6 @@ def _larger(mine: Vector | None, theirs: Vector) -> Vector:
 
 def spelt(view: View, time: Vector, table: Table) -> object:
     """Return a time and vectors by names, sorted."""
-    order = [view.numbers[name] for name in sorted(view.members)]
-    names = view.members
+    names, order = view.members, [view.numbers[name] for name in sorted(view.members)]
     rows = [(names[d], tuple([row[k] for k in order])) for d, row in table.items()]
     return tuple([(names[k], time[k]) for k in order]), tuple(sorted(rows))

@@ -58,7 +58,6 @@ class ZonesWire(Wire):
         super().__init__(view)
         zones = cast("tuple[Names, ...]", view.options["zones"])
         self.zones = [[view.numbers[name] for name in zone] for zone in zones]
-        """The members of each zone."""
 
     def put(self, message: Message) -> bytes:
         """Return the zone, the highest count, and how far the others are below it."""
@@ -116,7 +115,6 @@ class Zones(Counted):
         }
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
-        """Broadcast in each of our zones."""
         for zone in self._counts:
             self._spread(zone, message)
 
