@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from antecede.endpoint.messages import Packet
-from antecede.endpoint.rules import Rules
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import Rules, View
 
 Row = tuple[int, ...]
 """How many messages one process sent to each."""

@@ -4,9 +4,8 @@ Every packet must be a message, so that its number is its place on the channel.
 """
 
 from antecede.endpoint.messages import FREE, Packet
-from antecede.endpoint.rules import Rules
+from antecede.endpoint.rules import Rules, View
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
-from antecede.endpoint.view import View
 
 
 class Unordered(Rules):

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, Message, MessageId, Packet
+from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, is_key
 from antecede.endpoint.numbers import (
     BYTE,
     FEW,
@@ -19,15 +19,12 @@ from antecede.endpoint.numbers import (
     get_ascending,
     get_clocks,
     get_column,
-    is_key,
     put_clocks,
     put_gaps,
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, Wire
 from antecede.errors import PeerError
 
 Tops = list[int]

@@ -22,6 +22,11 @@ CLOCK_BYTES: Final = 4
 PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
 
 
+def is_key(key: int, view: View) -> bool:
+    """Tell whether a key can be that of a member's message."""
+    return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
+
+
 class MessageId(NamedTuple):
     """A message's name: its sender, and its number among that process's sends, from 1."""
 

@@ -8,13 +8,14 @@ reader refuses what no writer writes.
 
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
 from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from itertools import accumulate, chain
+from itertools import chain
 from operator import or_, sub
 from typing import Final
 
 from antecede.endpoint.messages import COUNT_MAX
+from antecede.endpoint.series import ascending
 from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
@@ -91,21 +92,6 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
     if not least <= value <= COUNT_MAX:
         raise PeerError(f"has the number {value}; expected {least} to {COUNT_MAX}")
     return value, at
-
-
-def steps(numbers: Iterable[int], base: int) -> list[int]:
-    """Return how far numbers are from another one: those up to it even, those beyond odd."""
-    return [2 * (base - one) if one <= base else 2 * (one - base) - 1 for one in numbers]
-
-
-def stepped(steps: Iterable[int], base: int) -> list[int]:
-    """Return the numbers of which :func:`steps` returned the steps."""
-    return [base + (step + 1 >> 1) if step & 1 else base - (step >> 1) for step in steps]
-
-
-def is_key(key: int, view: View) -> bool:
-    """Tell whether a key can be that of a member's message."""
-    return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
 
 
 def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
@@ -188,16 +174,6 @@ def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
         raise PeerError("has a column of nothing in a form that it should not have")
     gaps, at = get_column(data, at, code >> 2, code & 3) if code else ((), at)
     return ascending(gaps), at
-
-
-def gaps(values: Sequence[int]) -> list[int]:
-    """Return the first of ascending numbers, and how many lie between each two."""
-    return [value - last - 1 for last, value in zip(chain(_BEFORE, values), values)]
-
-
-def ascending(gaps: Iterable[int]) -> list[int]:
-    """Return the numbers of which :func:`gaps` returned the gaps."""
-    return [value - 1 for value in accumulate([gap + 1 for gap in gaps])]
 
 
 def put_lane(column: bytes, width: int) -> bytes:

@@ -6,11 +6,10 @@ packet can say which message that was.
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.messages import Message, Need, Packet
-from antecede.endpoint.numbers import is_key, read_varint, stepped, steps, varint
-from antecede.endpoint.rules import Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.messages import Message, Need, Packet, is_key
+from antecede.endpoint.numbers import read_varint, varint
+from antecede.endpoint.rules import Rules, Saved, View, Wire
+from antecede.endpoint.series import stepped, steps
 from antecede.errors import PeerError
 
 

@@ -50,9 +50,8 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, read_varint, varint
-from antecede.endpoint.rules import Own, knows_too_much
+from antecede.endpoint.rules import Own, View, knows_too_much
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Data = tuple[Tops, Log, int]

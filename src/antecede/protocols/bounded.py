@@ -40,27 +40,10 @@ from typing import ClassVar, Final
 
 from antecede.endpoint.counts import Counted, larger, misplaced
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import (
-    CLOCK_BYTES,
-    COUNT_MAX,
-    ID_BYTES,
-    ControlSize,
-    Message,
-    Packet,
-)
-from antecede.endpoint.numbers import (
-    ascending,
-    gaps,
-    get_block,
-    put_block,
-    read_varint,
-    stepped,
-    steps,
-    varint,
-)
-from antecede.endpoint.rules import Wire, knows_too_much
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ID_BYTES, ControlSize
+from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
+from antecede.endpoint.rules import Message, Packet, Saved, View, Wire, knows_too_much
+from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError, UsageError
 
 Cell = tuple[int, int]

@@ -20,18 +20,10 @@ from typing import Any, ClassVar
 
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
-from antecede.endpoint.numbers import (
-    ascending,
-    gaps,
-    get_column,
-    put_column,
-    read_varint,
-    stepped,
-    steps,
-    varint,
-)
+from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
+from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError
 
 

@@ -41,10 +41,10 @@ from typing import ClassVar
 from antecede.endpoint.counts import larger
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.numbers import get_block, put_block, stepped, steps
-from antecede.endpoint.rules import ALIKE, Own, Rules, Wire
+from antecede.endpoint.numbers import get_block, put_block
+from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.series import stepped, steps
 from antecede.errors import PeerError
 
 Barrier = dict[int, int]

@@ -29,9 +29,7 @@ from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, 
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
-from antecede.endpoint.rules import Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import Saved, View, Wire
 from antecede.errors import PeerError, UsageError
 
 INNERS = ("optimal", "matrix")

@@ -22,11 +22,9 @@ from typing import ClassVar, Final
 
 from antecede.endpoint import logs, numbers
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX, ControlSize, Message, Packet
-from antecede.endpoint.numbers import BYTE, is_key, read_varint, varint
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX, ControlSize, Message, Packet, is_key
+from antecede.endpoint.numbers import BYTE, read_varint, varint
+from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View, Wire
 from antecede.errors import PeerError
 
 Rows = Sequence[tuple[int, ...]]

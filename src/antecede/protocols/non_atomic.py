@@ -51,9 +51,7 @@ from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.rules import NOBODY, Own
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import NOBODY, Own, Saved, View
 from antecede.errors import PeerError
 
 Data = tuple[Tops, Log, int]

@@ -58,19 +58,9 @@ from typing import Any, ClassVar, Final, cast
 from antecede.endpoint import logs
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, LogWire, Tops
-from antecede.endpoint.messages import (
-    COUNT_MAX,
-    FREE,
-    PAIR_BYTES,
-    ControlSize,
-    Message,
-    MessageId,
-    Packet,
-)
+from antecede.endpoint.messages import COUNT_MAX, FREE, PAIR_BYTES, ControlSize, MessageId
 from antecede.endpoint.numbers import BYTE, put_ascending
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import ALIKE, NOBODY, Message, Own, Packet, Rules, Saved, View, Wire
 from antecede.errors import PeerError, UsageError
 
 HEARD_MAX: Final = 64

@@ -50,9 +50,7 @@ from antecede.endpoint import logs
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, Packet
-from antecede.endpoint.rules import NOBODY, Own
-from antecede.endpoint.saved import Saved
-from antecede.endpoint.view import View
+from antecede.endpoint.rules import NOBODY, Own, Saved, View
 
 
 class PrunedWire(LogWire):

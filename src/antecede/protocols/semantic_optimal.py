@@ -62,9 +62,8 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
-from antecede.endpoint.rules import Own, Wire
+from antecede.endpoint.rules import Own, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.view import View
 from antecede.errors import PeerError, UsageError, shown
 
 Prefixes = list[int]

@@ -26,19 +26,11 @@ References
 from typing import Any, ClassVar
 
 from antecede.endpoint.info import Option, ProtocolInfo
-from antecede.endpoint.messages import PAIR_BYTES, Message, Packet
-from antecede.endpoint.numbers import (
-    ascending,
-    gaps,
-    get_column,
-    is_key,
-    put_column,
-    read_count,
-    read_varint,
-    varint,
-)
+from antecede.endpoint.messages import PAIR_BYTES, Message, Packet, is_key
+from antecede.endpoint.numbers import get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.rules import NOBODY, Rules, View, Wire, keep_messages
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.series import ascending, gaps
 from antecede.errors import PeerError
 
 Token = dict[int, int]

@@ -48,10 +48,9 @@ from antecede.endpoint.arguments import distinct_names
 from antecede.endpoint.endpoint import HELD_MAX, Endpoint
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.logs import Log, LogWire, Tops
-from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Need, Packet
-from antecede.endpoint.numbers import get_ascending, is_key, put_ascending, read_count, varint
-from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Wire
-from antecede.endpoint.view import View
+from antecede.endpoint.messages import PAIR_BYTES, ControlSize, MessageId, Need, is_key
+from antecede.endpoint.numbers import get_ascending, put_ascending, read_count, varint
+from antecede.endpoint.rules import ALIKE, NOBODY, Message, Own, Packet, Rules, View, Wire
 from antecede.errors import PeerError, UsageError, listed, shown
 
 KEY_MAX: Final = 1024
