@@ -40,7 +40,7 @@ from typing import ClassVar, Final
 
 from antecede.endpoint.counts import Counted, larger, misplaced
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ID_BYTES, ControlSize
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ID_BYTES
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
 from antecede.endpoint.rules import Message, Packet, Saved, View, Wire, knows_too_much
 from antecede.endpoint.series import ascending, gaps, stepped, steps
@@ -89,9 +89,8 @@ class BoundedWire(Wire):
         """Return M_m: entries (sender, destination, count), by member position."""
         return spelt(self.view, packet.content.control)
 
-    def measure(self, packet: Packet) -> ControlSize:
-        entries = sum(map(len, packet.content.control.values()))
-        return ControlSize(entries, 0, ENTRY_BYTES * entries)
+    def entries(self, packet: Packet) -> int:
+        return sum(map(len, packet.content.control.values()))
 
 
 class Bounded(Counted):

@@ -171,6 +171,7 @@ class Grouped(Broadcast):
     """
 
     WIRE: ClassVar = GroupedWire
+    blocker = Rules.blocker  # step 2
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -194,10 +195,6 @@ class Grouped(Broadcast):
         """Return what VT(m) says of the groups of this process."""
         vector = packet.content.control
         return [vector[slot] for slot in self._mine]
-
-    def blocker(self, packet: Packet) -> int:
-        """Step 2."""
-        return Rules.blocker(self, packet)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: all vectors take in those of the message, and the message itself."""

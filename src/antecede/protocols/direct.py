@@ -40,7 +40,7 @@ from typing import ClassVar
 
 from antecede.endpoint.counts import larger
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize, Message, Packet
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
 from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
@@ -100,9 +100,8 @@ class DirectWire(Wire):
         """Return CB_M: for each member, sorted pairs (process, number)."""
         return spelt(self.view, packet.content.control)
 
-    def measure(self, packet: Packet) -> ControlSize:
-        pairs = sum(map(len, packet.content.control))
-        return ControlSize(pairs, 0, PAIR_BYTES * pairs)
+    def entries(self, packet: Packet) -> int:
+        return sum(map(len, packet.content.control))
 
 
 class Direct(Rules):
