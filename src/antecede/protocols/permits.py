@@ -4,12 +4,7 @@
 Here messages are delivered as soon as they arrive, in channel order. What may have to wait is what
 their receiver sends afterwards: it leaves only when the sender of each message delivered before has
 given its *permit*, which says that all its messages up to that one have been delivered everywhere.
-
-Guarantee
----------
-Causal order. At its receiver a message waits only for earlier messages of the same channel; at its
-sender it may wait for permits, also of unrelated messages. A process that only answers whom it
-heard from never waits.
+A process that only answers whom it heard from never waits.
 
 Differences from the paper
 --------------------------
@@ -32,10 +27,9 @@ leaves i once more, and the last time counts. If the chain never leaves i, chann
 We found this rule independently. [Alm26]_ names it: a sender's permission to send, together with
 FIFO channels, implies causal order. By its abstract, it proves this, with buffers at both ends and
 metadata and work that are effectively constant per message. [TLK26]_ (Cykas) also sends eagerly and
-constrains what recipients send on; [Alm26] finds it conservative. Ours, checked by the oracle, is
-multicast and broadcast: one mark, that all packets carry, stands for the permits of all copies of
-all messages up to it. The acknowledgement means *delivered*, so in pull mode ``take`` sends it; on
-arrival, with an own queue per source, it would lose order.
+constrains what recipients send on; [Alm26] finds it conservative. Ours serves multicast: one mark
+stands for the permits of all copies of all messages up to it. The acknowledgement means
+*delivered*, so in pull mode ``take`` sends it; sent on arrival, it would lose order.
 
 References
 ----------
@@ -100,6 +94,8 @@ class Permits(Rules):
     INFO: ClassVar = ProtocolInfo(
         idea="deliver at once, send on by permit",
         paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
+        guarantee="causal order; a message waits at its receiver for those before it on the channel, "
+        "and at its sender for permits, also of unrelated messages",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         lost_by_skip="what a skip lets go may overtake copies that others still get",
