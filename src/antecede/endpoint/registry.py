@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType, ModuleType
-from typing import Final, cast
+from typing import Final
 
 from antecede.endpoint.arguments import as_flag, as_option, distinct_names
 from antecede.endpoint.endpoint import Endpoint
@@ -57,10 +57,9 @@ def endpoint(
     ``members`` are all processes, in the same order everywhere, and ``view`` is the number of their
     view: when members change, the next view has new endpoints. ``held_max`` and ``queue_max`` limit
     what is held and what waits to be sent, ``held_bytes_max`` the payloads of what is held; half of
-    the limits on what is held is divided equally among the peers. The other options are the
-    protocol's own (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take``
-    delivers; messages ready to be taken count against ``held_max`` too, and the last place is
-    reserved for one.
+    the limits on what is held is divided among the peers. The other options are the protocol's own
+    (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; messages
+    that are ready count against ``held_max`` too, and the last place is for one of them.
     """
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
     made = view_of(protocol, members, number=view, **options)
@@ -115,7 +114,8 @@ def size(packet: Packet) -> ControlSize:
     """Return the size of a packet's control: entries, destinations, and bytes by the model."""
     if not isinstance(packet, Packet):
         raise UsageError(f"size() takes a Packet, got {type(packet).__name__}")
-    return cast("ControlSize", packet.content.view.forms.measure(packet))
+    measured: ControlSize = packet.content.view.forms.measure(packet)
+    return measured
 
 
 def _limit(name: str, value: object) -> int:

@@ -8,21 +8,11 @@ of one sender compare like their numbers.
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 DIGEST_BYTES: Final = 3
 CACHE_MAX: Final = 4096
 """How many entries a cache may have before it is emptied."""
-
-
-class Forms(Protocol):
-    """How the controls of a view's packets look: see ``antecede.endpoint.rules.Wire``."""
-
-    def spell(self, packet: Any) -> object:
-        """Return a packet's control by names, as its paper writes it."""
-
-    def measure(self, packet: Any) -> tuple[int, int, int]:
-        """Return entries, destinations and model bytes of a packet's control."""
 
 
 class View:
@@ -46,8 +36,8 @@ class View:
         """By process, it alone."""
         self._text = json.dumps([number, members, protocol, options], sort_keys=True)
         self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
-        self.forms: Forms
-        """Set by the registry, which knows the protocols."""
+        self.forms: Any
+        """How controls look, a ``rules.Wire``; set by the registry, which knows the protocols."""
         self.lists: Final[dict[int, tuple[int, ...]]] = {}
         """What :meth:`list` returned before."""
 

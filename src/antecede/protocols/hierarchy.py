@@ -110,7 +110,7 @@ class HierarchyWire(ChainWire):
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self.tree = Tree(view)
-        self._inner = cast("Wire", self.tree.inner.forms)
+        self._inner: Wire = self.tree.inner.forms
 
     def put(self, message: Message) -> bytes:
         """Return the number, 0 within a cluster, and the control."""
@@ -183,7 +183,8 @@ class Hierarchy(Chained):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._tree = tree = cast("HierarchyWire", view.forms).tree
+        tree: Tree = view.forms.tree
+        self._tree = tree
         self._is_root = tree.parent[me] == me
         inner = rules_of(tree.inner.protocol).of(tree.inner)
         self._inner = inner(tree.inner, tree.rank[tree.root[me]])

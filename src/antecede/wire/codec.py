@@ -136,7 +136,7 @@ class Codec:
 
     def _adopt(self, view: View) -> None:
         self._view = view
-        self._wire: Wire = view.forms  # type: ignore[assignment] # the registry put it there
+        self._wire: Wire = view.forms
         self._identity = varint(view.number) + view.digest
         self._route_at = 1 + len(self._identity)
         self._is_paired = view.n <= PAIR_MAX
