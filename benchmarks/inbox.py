@@ -371,7 +371,7 @@ def remembered(folder: Path, sizes: tuple[int, ...], count: int) -> bool:
 def server(folder: Path) -> Iterator[str | None]:
     """Start PostgreSQL, if it is here; give its address."""
     try:
-        from tests.postgres_server import PostgresServer
+        from tests.support.postgres_server import PostgresServer
 
         running = PostgresServer(folder)
     except BaseException as error:  # noqa: BLE001 - a skip of pytest is one

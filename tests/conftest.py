@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.workers import Scheduling, needs_spark
+from tests.support.workers import Scheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +37,10 @@ FIRST = (
     "net/test_soak.py",  # mostly waits
     "check/test_explore.py",
     "reorder/test_reorder_cli.py",
-    "spark/test_cluster.py",
-    "study/test_cli.py",
     "reorder/test_nats_spark.py",
-    "audit/test_spark.py",
+    "audit/test_spark.py",  # compiles what clusters and Spark Connect borrow
+    "study/test_cli.py",
+    "spark/test_cluster.py",
 )
 REQUIRE_ALL = os.environ.get("ANTECEDE_REQUIRE_ALL") == "1"
 
@@ -73,13 +73,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files named in `FIRST` before all others, then those that not every worker gets."""
+    """Put the files named in `FIRST` before all others."""
     places = {TESTS / name: place for place, name in enumerate(FIRST)}
-
-    def place_of(item: pytest.Item) -> tuple[int, bool]:
-        return places.get(item.path, len(FIRST)), not needs_spark(item.path)
-
-    items.sort(key=place_of)
+    items.sort(key=lambda item: places.get(item.path, len(FIRST)))
 
 
 def pytest_collection_finish() -> None:

@@ -1,5 +1,8 @@
 """Extras: which packages each verb works with, and the least that a message tells to install."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import importlib.util

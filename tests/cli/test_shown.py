@@ -1,5 +1,8 @@
 """Tables and sentences on narrow terminals: words stay whole, and lines fit."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import io

@@ -36,7 +36,7 @@ from antecede.events.formats import FORMATS
 from antecede.events.sources import Log, Source, read
 from antecede.report.audit_page import report_page
 from antecede.runs import RunFolder
-from tests import campaigns
+from tests.support import campaigns
 from tests.support.damage import damaged_bytes, damaged_json, damaged_lines, damaged_table
 from tests.support.traces import REVERSED, S, flat, jaeger, otlp, zipkin
 

@@ -1,5 +1,8 @@
 """The examples built on nodes: on a bad network in virtual time, and once over TCP."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nats_server import NatsServer, free_port
+from tests.support.nats_server import NatsServer, free_port
 
 PATIENCE = 300.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from antecede.inbox import Inbox
-from tests.postgres_server import PostgresServer
+from tests.support.postgres_server import PostgresServer
 
 COUNTER = itertools.count()
 Make = Callable[..., Inbox]

@@ -10,6 +10,9 @@ specification after each step: every graph of three messages, and some of five, 
 offered and handled.
 """
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import argparse

@@ -269,7 +269,7 @@ def main() -> int:
                 str(folder / "inbox.db"), folder, asked.seconds, asked.workers or 2, asked.seed
             )
         else:
-            from tests.postgres_server import PostgresServer
+            from tests.support.postgres_server import PostgresServer
 
             with PostgresServer(folder / "postgres", durable=not asked.steps) as server:
                 if asked.steps:

@@ -1,5 +1,8 @@
 """The rule of declared causes: the machine equals the specification, sends carry enough."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import itertools

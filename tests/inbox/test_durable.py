@@ -1,5 +1,8 @@
 """Crashes, races, full disks, servers that are away, other versions, and other people's bugs."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio
@@ -24,7 +27,7 @@ from antecede.inbox.stores import sql, sqlite
 from tests.inbox.conftest import place_of
 from tests.inbox.soak import soak
 from tests.inbox.test_inbox import Clock, handle
-from tests.postgres_server import PostgresServer
+from tests.support.postgres_server import PostgresServer
 from tests.support.rounds import TIMES
 
 if TYPE_CHECKING:

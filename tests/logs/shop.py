@@ -32,7 +32,7 @@ from antecede.logs.gate import Metrics
 from antecede.logs.positions import context
 from antecede.logs.reader import Order
 from tests.logs.brokers import QUICK, Kafka, mock_cluster
-from tests.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = ["orders", "payments", "shipments"]

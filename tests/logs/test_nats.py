@@ -12,7 +12,7 @@ import pytest
 
 from antecede.errors import BrokerError, UsageError
 from antecede.logs.positions import HEADER, Log, Positions, as_text, context
-from tests.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 PATIENCE = 120.0
 

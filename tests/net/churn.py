@@ -4,6 +4,9 @@
 schedule crashes a host at the next step of a join and a removal, under each protocol in turn.
 """
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -4,6 +4,9 @@
 also opens stores that were damaged behind right checksums: they raise StoreError, or can be used.
 """
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import argparse

@@ -20,7 +20,6 @@ from antecede import PROTOCOLS
 from antecede.net import Node
 from antecede.net.transports.nats import PACKET_SECONDS
 from antecede.reorder.nats_client import Place, read, state_of
-from tests.nats_server import NatsServer
 from tests.net.soak import (
     NAMES,
     audit,
@@ -33,6 +32,7 @@ from tests.net.soak import (
     tell,
 )
 from tests.support.casts import dests_among
+from tests.support.nats_server import NatsServer
 
 READER = "archive"
 PATIENCE = 300.0

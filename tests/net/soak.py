@@ -7,6 +7,9 @@ join and leave: see ``tests.net.soak_changes``. Several protocols share the time
 ``--protocols optimal`` gives all of it to one.
 """
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import argparse

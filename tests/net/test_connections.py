@@ -1,5 +1,8 @@
 """Connections of nodes that break, come twice, say nothing or come in pieces."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

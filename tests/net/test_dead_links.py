@@ -1,5 +1,8 @@
 """Connections that lead nowhere, slow links, peers that are gone: noticed, told, mended."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """The pages about nodes are true: their programs run, their figures and settings exist."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """A node at its limits, and one that fails."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """Greetings, addresses and settings: who is let in, and what is understood."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """Copies that members keep for one another until nobody lacks them: no more than needed."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """One member that lies, or has lost its memory: refused and counted, and nobody stops for it."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

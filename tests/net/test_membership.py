@@ -1,5 +1,8 @@
 """Processes join and leave a running group: agreed, flushed, and whatever fails meanwhile."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """Nodes over NATS JetStream, with a real server."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +19,7 @@ import pytest
 from antecede import Codec
 from antecede.errors import UsageError
 from antecede.net import Limits, Node
-from tests.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 nats = pytest.importorskip("nats", reason="needs nats-py")
 PATIENCE = 300.0

@@ -1,5 +1,8 @@
 """URLs of NATS servers, and names of processes as tokens of subjects."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import pytest

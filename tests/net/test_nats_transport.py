@@ -1,5 +1,8 @@
 """The NATS transport without a server: remarks of JetStream, lost connections, full queues."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

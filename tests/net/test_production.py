@@ -1,5 +1,8 @@
 """A node's life in production: probes, metrics for others, certificates that expire and change."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,8 @@
 """Runs of packets: short in frames, the same packets once read, and no way to harm a node."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

@@ -3,6 +3,9 @@
 ``make soak`` tries many more schedules.
 """
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,8 @@
 """The group changes while a slow disk still saves what concerns the process that is removed."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

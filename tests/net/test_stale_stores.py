@@ -1,5 +1,8 @@
 """Old copies of a store: found out by both sides before harm is done, with words that help."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

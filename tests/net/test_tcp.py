@@ -1,5 +1,8 @@
 """Nodes over real TCP: hostile connections, TLS, reconnection, SQLite."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio

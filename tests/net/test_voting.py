@@ -1,5 +1,8 @@
 """Votes on the next view, in any order: whatever is lost, late or told twice, one change wins."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import random

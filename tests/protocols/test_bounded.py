@@ -1,5 +1,8 @@
 """bounded against [SA00] and the oracle: the bound, extra messages, multicast."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,8 @@
 """Mutants of bounded: each breaks one rule, and the oracle, or the bound, must notice."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 import pytest
 
 from antecede import Packet, size

@@ -18,7 +18,7 @@ from antecede.check.promises import Script
 from antecede.check.scripts import process_names
 from tests.support.rounds import seeds
 
-SCRIPTS_PER_CASE = 28
+SCRIPTS_PER_CASE = 14
 SIZES = tuple(range(2, 9))
 
 LABELS = [

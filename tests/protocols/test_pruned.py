@@ -1,5 +1,8 @@
 """pruned against [JPCY97]: figure 1, the four kinds of redundancy, and exactness."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from collections import Counter

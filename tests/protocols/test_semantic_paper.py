@@ -1,5 +1,8 @@
 """semantic against [GK00]: definition 5, lemmas 1 to 4, property 2, figures 1 and 2."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from collections import Counter

@@ -36,10 +36,10 @@ from antecede.reorder.files import read_files, run_files
 from antecede.reorder.nats_client import Outgoing, make_stream, publish, read, state_of
 from antecede.reorder.progress import Figures
 from antecede.spark.session import session
-from tests.nats_server import NatsServer
 from tests.reorder.test_nats import place
 from tests.reorder.test_packets import MEMBERS, make_run
 from tests.reorder.test_reorder_cli import call, end_all, latest
+from tests.support.nats_server import NatsServer
 from tests.support.spark import family, lighten
 from tests.support.streams import Sent, audited, check_order, rows_table, stream
 

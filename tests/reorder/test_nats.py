@@ -27,7 +27,7 @@ from antecede.reorder.nats_source import (
     Settings,
     split,
 )
-from tests.nats_server import NatsServer
+from tests.support.nats_server import NatsServer
 
 pytest.importorskip("nats", reason="needs nats-py")
 

@@ -22,9 +22,9 @@ from antecede.reorder.nats_client import Outgoing, make_stream, publish, read, s
 from antecede.reorder.nats_source import read_stream, stream_writer
 from antecede.reorder.progress import Figures
 from examples import nats_shop
-from tests.nats_server import NatsServer
 from tests.reorder.test_nats import place
 from tests.reorder.test_reorder import finish
+from tests.support.nats_server import NatsServer
 from tests.support.streams import Sent, audited, check_order, stream
 
 if TYPE_CHECKING:

@@ -1,5 +1,8 @@
 """``reorder`` on Spark: tables, streams, restarts, repeated batches, timeouts, rejected rows."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import random

@@ -1,5 +1,8 @@
 """``antecede reorder`` before and after Spark: what is refused, and what the last line says."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,8 @@
 """What the kernels' speed and safety depend on: private options, bounds, and mutants that fail."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import os

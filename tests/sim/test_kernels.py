@@ -1,5 +1,8 @@
 """Every kernel equals the plain engine, event by event."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from dataclasses import fields

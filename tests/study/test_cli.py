@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import antecede
@@ -25,6 +27,10 @@ from antecede.study.measuring import unpack
 from antecede.study.request import Request
 from tests.support.spark import lighten
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from typer.testing import Result
+
 # Tests that run in the background may have been told to ignore interrupts, and so would this.
 CODE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -33,16 +39,14 @@ CODE = (
 # Two experiments with two kernels to compile.
 SMALL = (
     *("--experiment", "special", "--experiment", "redundancy"),
-    *("--protocol", "serial", "--protocol", "synchronous", "--protocol", "pruned", "--seeds", "2"),
+    *("--protocol", "serial", "--protocol", "synchronous", "--protocol", "pruned", "--seeds", "1"),
 )
 
 
-def _call(*words: str) -> None:
-    import typer
-
+def _call(*words: str) -> Result:
     app = typer.Typer()
     app.command()(study)
-    CliRunner().invoke(app, list(words), catch_exceptions=False)
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,10 @@ def test_interrupted_while_spark_starts_it_leaves_no_jvm_and_no_folder(
 
 
 @pytest.mark.spark
-def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> None:
+def test_interrupted_it_leaves_a_folder_that_can_be_resumed(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is resumed in the session that is there."""
     out = tmp_path / "out"
     parts = out / ".unfinished" / "parts"
     process = _start(out, *SMALL)
@@ -199,10 +206,12 @@ def test_interrupted_it_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> N
     assert "Traceback" not in said
     kept = sum(pq.read_metadata(part).num_rows for part in parts.glob("*.parquet"))
     assert kept > 0
-    again = _start(out, "--resume", "--json")
-    answer, said = again.communicate(timeout=1800)
-    assert again.returncode == 0, said
-    summary = json.loads(answer)
+    monkeypatch.setattr(
+        "antecede.study.campaign.session", lambda *_, **__: contextlib.nullcontext(spark)
+    )
+    again = _call("--resume", "--json", "--out", str(out))
+    assert again.exit_code == 0, again.stderr
+    summary = json.loads(again.stdout)
     assert summary["options"]["experiment"] == ["special", "redundancy"]
     assert summary["options"]["resume"] is True
     runs = pq.read_table(out / "runs")

@@ -1,5 +1,8 @@
 """Run folders: whole or not at all."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import json

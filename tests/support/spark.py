@@ -1,5 +1,8 @@
 """Sparks for tests: one embedded session, one standalone cluster."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import contextlib

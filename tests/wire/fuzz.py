@@ -19,7 +19,7 @@ from typing import Any
 import antecede
 from antecede import Codec, Packet, PeerError
 from antecede.errors import AntecedeError
-from tests import campaigns
+from tests.support import campaigns
 from tests.wire.runs import Run, names, variants
 
 SECONDS_MAX = 20.0

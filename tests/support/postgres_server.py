@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from tests.nats_server import free_port
+from tests.support.nats_server import free_port
 
 PATIENCE = 300.0
 
