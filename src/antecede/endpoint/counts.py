@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from antecede.endpoint.messages import Packet
-from antecede.endpoint.rules import Rules, View
+from antecede.endpoint.rules import Packet, Rules, View
 
 Row = tuple[int, ...]
 """How many messages one process sent to each."""

@@ -2,9 +2,8 @@
 
 from typing import Any, cast
 
-from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
-from antecede.endpoint.rules import Wire
+from antecede.endpoint.rules import Message, Packet, Wire
 from antecede.errors import PeerError
 
 Vector = list[int]
