@@ -137,7 +137,8 @@ class GroupedWire(VectorWire):
         return tuple([tuple(islice(numbers, size)) for size in self.sizes])
 
     def put(self, message: Message) -> bytes:
-        numbers = self.numbers(message.control)
+        shift = self.view.shift
+        numbers = [key >> shift for key in message.control]
         base = min(numbers)
         return varint(base) + put_block([number - base for number in numbers])
 

@@ -146,14 +146,15 @@ class Serial(Rules):
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         self._queue.append(message)
-        self._use()
-        self.queued = len(self._queue)
-
-    def _use(self) -> None:
-        """Send what waits, if the token is here; otherwise wish for it."""
         if self._token is not None:
             self._send_queue(self._token)
-        elif self._queue and self.me != self._home and not self._has_asked:
+        else:
+            self._wish()
+        self.queued = len(self._queue)
+
+    def _wish(self) -> None:
+        """Ask for the token, once, if something waits for it."""
+        if self._queue and self.me != self._home and not self._has_asked:
             self._has_asked = True
             self.say(self._home, None)
 
@@ -222,8 +223,11 @@ class Serial(Rules):
             self._home, self._has_asked = (left & -left).bit_length() - 1, False
             if self.me == self._home:
                 self._token = {}
-        self._use()
-        self._lend()
+        if self._token is not None:
+            self._send_queue(self._token)
+            self._lend()
+        else:
+            self._wish()
 
     def keep(self, saved: Saved) -> None:
         n = self.view.n

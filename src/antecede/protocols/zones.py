@@ -158,9 +158,10 @@ class Zones(Counted):
         message, source = packet.content, packet.source_no
         self.reached[source] = self.key(packet)
         self._newest[message.sender] = message.seq
-        for zone in self._counts:
-            if zone != self._shared[source]:
-                self._spread(zone, message)
+        if len(self._counts) > 1:
+            for zone in self._counts:
+                if zone != self._shared[source]:
+                    self._spread(zone, message)
         return self.places[source]
 
     def need(self, packet: Packet, key: int) -> Need:
