@@ -94,8 +94,8 @@ class Permits(Rules):
     INFO: ClassVar = ProtocolInfo(
         idea="deliver at once, send on by permit",
         paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
-        guarantee="causal order; a message waits at its receiver for those before it on the channel, "
-        "and at its sender for permits, also of unrelated messages",
+        guarantee="causal order; a message waits at its receiver for its channel only, and at its "
+        "sender for permits, also of unrelated messages",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking"}),
         lost_by_skip="what a skip lets go may overtake copies that others still get",
