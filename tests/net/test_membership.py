@@ -276,6 +276,30 @@ def test_a_change_waits_for_all_who_stay_and_says_for_whom(
     assert "c: a change of the members waits for a, b" in caplog.messages
 
 
+def test_a_change_goes_on_as_soon_as_the_one_that_it_waits_for_is_back() -> None:
+    async def main() -> None:
+        network, limits = Network(seed=1), Limits(linger_seconds=0, resend_seconds_max=1000.0)
+        loop, disk = asyncio.get_running_loop(), Host(network, "b").disk
+        async with AsyncExitStack() as stack:
+            given: Any = {"peers": ("a", "b", "c", "d"), "seed": 1, "limits": limits}
+
+            def node(name: str, **more: Any) -> Node:
+                return Node(name, transport=network.transport(name), **given, **more)
+
+            a, *_ = [await stack.enter_async_context(node(name)) for name in "acd"]
+            async with node("b", store=disk.view()):
+                await asyncio.sleep(1)
+            removing = asyncio.create_task(a.remove("d"))
+            await asyncio.sleep(3000)  # a asks every thousand seconds or so
+            begin = loop.time()
+            async with node("b", store=disk.view()):
+                await removing
+                assert loop.time() - begin < 10
+            stack.pop_all()
+
+    run(main())
+
+
 def test_several_join_and_leave_at_once() -> None:
     async def main() -> None:
         network = Network(seed=1)

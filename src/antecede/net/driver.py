@@ -627,6 +627,7 @@ class Driver:
             if self.is_durable:
                 self.saving.batch.records.append(journal.meet_record(peer.name, *met))
             self._owe(peer.links.get(head.view) or peer.newest)
+            self.members.came_back()
         if not peer.knows_us and head.dest and head.known == machine.opening:
             peer.knows_us = True
             self.members.knows_us(peer)

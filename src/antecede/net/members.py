@@ -210,6 +210,16 @@ class Members:
         elif view < machine.sides[0].number:
             self.host.tell(name, Report(view, machine.group.number, OVER).encoded())
 
+    def came_back(self) -> None:
+        """Ask again soon: a peer has started anew, and has not heard what it was asked last.
+
+        That is once between two questions, so that nobody can put them off.
+        """
+        if self._timer is not None and self._pause > self.limits.resend_seconds:
+            self._timer.cancel()
+            self._timer, self._pause = None, self.limits.resend_seconds
+            self._set_timer()
+
     def knows_us(self, peer: Peer) -> None:
         """Take note that a peer knows our store."""
         if peer.name not in self.machine.known_by:
