@@ -66,7 +66,8 @@ class Batch(Outcome):
     )
 
     def __init__(self) -> None:
-        super().__init__()
+        self.packets, self.deliveries, self.logged, self.held = {}, [], [], []
+        self.size = self.control = 0
         self.records: list[bytes] = []
         self.arrivals: dict[Channel, tuple[int, tuple[int, ...]]] = {}
         self.is_due = False
@@ -492,15 +493,17 @@ class Driver:
 
     def _room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
         """Return a future that is done when a destination has room again; None if all have."""
-        peers = self.peers
-        for name in peers if isinstance(dests, str) else dests:
-            peer = peers.get(name) if isinstance(name, str) else None
-            if peer is None:
+        channels, limits = self.machine.sides[-1].channels, self.limits
+        for name in channels if isinstance(dests, str) else dests:
+            channel = channels.get(name) if isinstance(name, str) else None
+            if channel is None:
                 if name == self.machine.setup.process and self.is_inbox_full:
                     return self.next_input()
-                continue
-            if (link := peer.full_link()) is not None:
-                link.waiters.append(waiter := self.loop.create_future())
+            elif (
+                len(channel.outbox) >= limits.outbox_count
+                or channel.outbox_bytes >= limits.outbox_bytes
+            ):
+                self.links[channel].waiters.append(waiter := self.loop.create_future())
                 return waiter
         return None
 
@@ -812,7 +815,7 @@ class Driver:
             return
         # With nothing to save, to log or to watch, arrivals need not wait for the rest of a batch.
         link.saved = (channel.prefix, tuple(sorted(channel.above)) if channel.above else ())
-        self.outgoing.stables[channel.view] = link.side.stable
+        self.outgoing.stables[channel.view] = link.side.stable if link.side.tickets else 0
         if channel not in batch.packets and link.name not in batch.notes:
             self.outgoing.owe(link)
         if batch.deliveries:
@@ -895,7 +898,7 @@ class Driver:
         if self.machine.flush is not None or self.members.flush is not None:
             self.members.seal()
         for side in self.machine.sides:
-            batch.stables[side.number] = side.stable
+            batch.stables[side.number] = side.stable if side.tickets else 0
             if side.unstable and (note := side.unstable_note()) is not None:
                 batch.unstables[side.number] = note
                 for name in self.peers:
@@ -926,7 +929,9 @@ class Driver:
         if batch.deliveries:
             self._hand_over(batch)
         if batch.waiters:
-            wake_all(deque(batch.waiters))
+            for waiter in batch.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
         if self.machine.group.is_removed:
             self.stop_as_removed()
 

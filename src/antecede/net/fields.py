@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, NoReturn
 
 from antecede.errors import PeerError
@@ -18,21 +17,6 @@ def put_number(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-
-
-def number(value: int) -> bytes:
-    """Return what :func:`put_number` appends."""
-    if value < len(_SMALL):
-        return _SMALL[value]
-    out = bytearray()
-    put_number(out, value)
-    return bytes(out)
-
-
-_SMALL: Final = tuple(
-    bytes((value,)) if value < 0x80 else bytes((value & 0x7F | 0x80, value >> 7))
-    for value in range(1 << 14)
-)
 
 
 def put_bytes(out: bytearray, data: bytes) -> None:
@@ -52,14 +36,6 @@ def put_names(out: bytearray, names: Iterable[str]) -> None:
     put_number(out, len(listed))
     for name in listed:
         put_text(out, name)
-
-
-@lru_cache(maxsize=1024)
-def names(listed: tuple[str, ...]) -> bytes:
-    """Return what :func:`put_names` appends; the same names recur."""
-    out = bytearray()
-    put_names(out, listed)
-    return bytes(out)
 
 
 def put_numbers(out: bytearray, numbers: Iterable[int]) -> None:

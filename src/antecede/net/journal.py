@@ -12,6 +12,8 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -19,12 +21,9 @@ from antecede.endpoint.messages import MessageId
 from antecede.errors import PeerError, StoreError
 from antecede.net.fields import (
     Fields,
-    names,
-    number,
     put_bytes,
     put_names,
     put_number,
-    put_numbers,
     put_text,
 )
 
@@ -33,7 +32,7 @@ CHECKSUM_BYTES: Final = 8
 SEND, ARRIVE, ACKNOWLEDGED, DONE, MEET, SKIP, CHANGE = b"SAKDMXG"
 PROMISE, ACCEPT, WISH, UNWISH, LEARN, RELAY, REPORT, ANSWERED, KNOWN = b"pawulrcxk"
 """The kinds of inputs that concern the group."""
-_ARRIVE, _DONE = bytes((ARRIVE,)), bytes((DONE,))
+_ARRIVE, _ACKNOWLEDGED, _DONE = (bytes((kind,)) for kind in (ARRIVE, ACKNOWLEDGED, DONE))
 
 
 class Input(NamedTuple):
@@ -80,6 +79,29 @@ def unsealed(data: bytes, before: bytes = b"") -> Fields:
     return Fields(body)
 
 
+def number(value: int) -> bytes:
+    """Return what :func:`put_number` appends."""
+    if value < len(_NUMBERS):
+        return _NUMBERS[value]
+    out = bytearray()
+    put_number(out, value)
+    return bytes(out)
+
+
+_NUMBERS: Final = tuple(
+    bytes((value,)) if value < 0x80 else bytes((value & 0x7F | 0x80, value >> 7))
+    for value in range(1 << 14)
+)
+
+
+@lru_cache(maxsize=1024)
+def names(listed: tuple[str, ...]) -> bytes:
+    """Return what :func:`put_names` appends; the same names recur."""
+    out = bytearray()
+    put_names(out, listed)
+    return bytes(out)
+
+
 def put_logged(out: bytearray, logged: Logged) -> None:
     """Append an event for the event log."""
     put_number(out, logged.event)
@@ -111,11 +133,9 @@ def arrive_record(peer: str, n: int, packet: bytes) -> bytes:
 
 def acknowledged_record(view: int, peer: str, packets: Iterable[int]) -> bytes:
     """Return the record of packets that ``peer`` has saved."""
-    out = bytearray((ACKNOWLEDGED,))
-    put_number(out, view)
-    put_text(out, peer)
-    put_numbers(out, sorted(packets))
-    return bytes(out)
+    listed = sorted(packets)
+    steps = [number(n - before) for before, n in pairwise((0, *listed))]
+    return b"".join((_ACKNOWLEDGED, number(view), names((peer,)), number(len(listed)), *steps))
 
 
 def done_record(event: int) -> bytes:
@@ -172,7 +192,8 @@ def _fields(kind: int, reader: Fields) -> tuple[object, ...]:
         (peer,) = reader.names()
         return peer, reader.number(), reader.bytes()
     if kind == ACKNOWLEDGED:
-        return reader.number(), reader.text(), reader.numbers()
+        view, (peer,) = reader.number(), reader.names()
+        return view, peer, reader.numbers()
     return _other_fields(kind, reader)
 
 

@@ -303,10 +303,13 @@ class Channel:
             self.prefix += 1
             self.above.remove(self.prefix)
 
-    def drop(self, numbers: Iterable[int]) -> list[int]:
-        """Forget acknowledged packets; return the numbers that were still here."""
+    def listed(self, numbers: Iterable[int]) -> list[int]:
+        """Return those of the numbers whose packets are in the outbox, each once."""
+        return list(filter(self.outbox.__contains__, dict.fromkeys(numbers)))
+
+    def drop(self, gone: list[int]) -> list[int]:
+        """Forget acknowledged packets, all of which are here; return their numbers."""
         outbox, runs = self.outbox, self.runs
-        gone = list(filter(outbox.__contains__, dict.fromkeys(numbers)))
         self.outbox_bytes -= sum(map(len, map(outbox.pop, gone)))
         if len(runs) > 1:
             low = next(iter(outbox), self.sent + 1)
@@ -745,15 +748,17 @@ class Machine:
     def acknowledged(self, side: Side, peer: str, prefix: int, above: Iterable[int]) -> list[int]:
         """Forget packets up to ``prefix`` and those ``above``; return their numbers."""
         channel = side.channels[peer]
-        low = [*takewhile(prefix.__ge__, channel.outbox), *above]
-        return side.settled(channel, channel.drop(low)) if low else low
+        gone = list(takewhile(prefix.__ge__, channel.outbox))
+        if above:
+            gone = channel.listed((*gone, *above))
+        return side.settled(channel, channel.drop(gone)) if gone else gone
 
     def drop(self, view: int, peer: str, numbers: Iterable[int]) -> None:
         """Forget packets that ``peer`` has acknowledged, as the journal has it."""
         for side in self.sides:
             if side.number == view and peer in side.channels:
                 channel = side.channels[peer]
-                side.settled(channel, channel.drop(numbers))
+                side.settled(channel, channel.drop(channel.listed(numbers)))
 
     def done(self, event: int) -> Delivery | None:
         """Forget a delivery that the application has dealt with; None if it was forgotten."""

@@ -56,11 +56,6 @@ class Peer:
         """The link in the newest view."""
         return next(reversed(self.links.values()))
 
-    def full_link(self) -> Link | None:
-        """Return the newest link if its outbox has reached a limit."""
-        link = self.newest
-        return link if link.is_full else None
-
 
 class Link:
     """The volatile side of a channel; the part that must survive is in the machine."""
@@ -290,8 +285,10 @@ class Outgoing:
         """Spell out those packets of a frame that do not stand behind the one they follow."""
         if not packets:
             return packets
-        first, last = packets[0][0], packets[-1][0]
-        if last - first == len(packets) - 1 and not packets[0][1].startswith(NEXT):
+        (first, parcel), last = packets[0], packets[-1][0]
+        if last - first == len(packets) - 1:  # as a rule: then only the first may have to be
+            if parcel[:1] == NEXT:
+                packets = [(first, link.channel.whole(link.side.codec, first)), *packets[1:]]
             return packets
         made, before = [], 0
         for n, parcel in packets:

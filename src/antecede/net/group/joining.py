@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from antecede.errors import PeerError, UsageError
 from antecede.net import frames
@@ -28,12 +29,14 @@ class Lobby:
         self.identity = identity
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self._said: dict[str, Welcome] = {}
+        self.received: Callable[[str, bytes], None] = self._wait_for_welcome
+        """Takes a frame; from when the lobby is open on, that is the receiver itself."""
         self._receiver: Receiver | None = None
         self._connected: dict[str, None] = {}
 
     def open(self, receiver: Receiver) -> None:
         """Pass everything on from now on."""
-        self._receiver = receiver
+        self._receiver, self.received = receiver, receiver.received
         for peer in self._connected:
             receiver.connected(peer)
 
@@ -44,11 +47,9 @@ class Lobby:
         else:
             self._connected[peer] = None
 
-    def received(self, peer: str, frame: bytes) -> None:
+    def _wait_for_welcome(self, peer: str, frame: bytes) -> None:
         """Take a frame; before the group has taken us in, only a welcome counts."""
-        if self._receiver is not None:
-            self._receiver.received(peer, frame)
-        elif not self.welcome.done():
+        if not self.welcome.done():
             try:
                 self._look(peer, frame)
             except PeerError as error:
