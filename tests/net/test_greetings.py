@@ -15,7 +15,8 @@ import pytest
 
 from antecede.errors import NodeClosedError, PeerError, UsageError
 from antecede.net import Node
-from antecede.net.fields import Fields, number, put_number
+from antecede.net.fields import Fields, put_number
+from antecede.net.journal import number
 from antecede.net.settings import Setup
 from antecede.net.transports.addresses import parsed
 from antecede.net.transports.tcp import Inbound, Outbound, greeting, names_in

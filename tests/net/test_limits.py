@@ -60,6 +60,10 @@ def test_a_message_whose_past_no_frame_can_carry_is_refused_and_changes_nothing(
 
 def test_limits_that_cannot_work_are_refused_when_the_node_is_made() -> None:
     network = Network(seed=1)
+    wrongs: list[Any] = [{"inbox_count": 1e3}, {"outbox_bytes": 0.5}, {"journal_bytes": "1"}]
+    for wrong in wrongs:
+        with pytest.raises(UsageError, match="expected a positive whole number"):
+            Limits(**wrong)
     with pytest.raises(UsageError, match=r"payload_bytes=67108865 .* at most 67108864 .* in parts"):
         node_on(network, "a", limits=Limits(payload_bytes=(64 << 20) + 1))
     with pytest.raises(UsageError, match=r"held_bytes_max=1000 .* expected at least 2097152"):

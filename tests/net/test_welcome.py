@@ -62,6 +62,22 @@ def test_a_newcomer_waits_for_a_majority_that_says_the_same(
     )
 
 
+@pytest.mark.parametrize("others", ["", "c"])
+def test_one_alone_is_not_believed_about_a_group_of_its_own_making(others: str) -> None:
+    members = {name: Member(name) for name in ("b", *others)} | {"d": Member("d", 1)}
+    false = GOOD._replace(members=members)
+
+    async def main() -> None:
+        lobby = Lobby(SETUP, b"myself..")
+        lobby.received("b", frame(note(false)))
+        assert not lobby.welcome.done()
+        alone = Lobby(Setup("d", ("b", "d"), "optimal", {}), b"myself..")
+        alone.received("b", frame(note(false)))
+        assert alone.welcome.done()
+
+    asyncio.run(main())
+
+
 def test_a_newcomer_with_another_protocol_is_told_so() -> None:
     async def main() -> None:
         lobby = Lobby(Setup("d", ("a", "d"), "matrix", {}), b"myself..")

@@ -107,10 +107,12 @@ class Limits:
         for entry in fields(self):
             if entry.name == "on_lost":
                 continue
-            value = getattr(self, entry.name)
+            value, is_time = getattr(self, entry.name), "seconds" in entry.name
             least = 0 if entry.name in ("linger_seconds", "held_seconds_max") else 1e-6
-            if not isinstance(value, (int, float)) or not least <= value < float("inf"):
-                msg = f"{entry.name}={value!r} is not a limit; expected a positive number"
+            kinds = (int, float) if is_time else int
+            if not isinstance(value, kinds) or not least <= value < float("inf"):
+                kind = "number" if is_time else "whole number"
+                msg = f"{entry.name}={value!r} is not a limit; expected a positive {kind}"
                 raise UsageError(msg)
 
     def check(self, options: Mapping[str, Any]) -> None:

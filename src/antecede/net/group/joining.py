@@ -21,7 +21,8 @@ WELCOME, REMOVED = b"WX"
 class Lobby:
     """Receives frames for a node that may have no group yet, and then passes them on to it.
 
-    A welcome counts when a majority of those who were members before say the same.
+    A welcome counts when a majority of those who were members before say the same, and two at
+    least, unless only one is known: one alone may tell of a group that does not exist.
     """
 
     def __init__(self, setup: Setup, identity: bytes) -> None:
@@ -82,7 +83,14 @@ class Lobby:
         self._said[peer] = welcome
         gist = welcome.gist
         said = {name: one for name, one in self._said.items() if one.gist == gist}
-        if not is_quorum(said, welcome.stayers):
+        voices = min(2, len(self.setup.members) - 1)
+        if len(welcome.stayers) < voices:
+            msg = (
+                f"it says that it was the only member, and is not believed alone; if that is so, "
+                f"start {process!r} with no other in peers"
+            )
+            raise PeerError(msg)
+        if len(said) < voices or not is_quorum(said, welcome.stayers):
             return
         if welcome.rules != self.setup.rules:
             msg = (
