@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 
 import antecede
@@ -34,6 +35,7 @@ def pages() -> dict[Path, str]:
     return built_pages() | kept_pages()
 
 
+@cache
 def built_pages() -> dict[Path, str]:
     """Return the pages that only the site has: protocols, playground and reference."""
     result = {

@@ -12,7 +12,7 @@ from antecede.check import (
     random_script,
     run_script,
 )
-from tests.check.mutants import Unordered
+from tests.support.mutants import Unordered
 
 CLASSES: tuple[HistoryClass, ...] = ("synchronous", "causal", "fifo", "none")
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from antecede.check import PROPERTIES
-from tests.scenarios.harness import Story, rewritten
+from tests.support.scenario_harness import Story, rewritten
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -14,7 +14,7 @@ from antecede.check.scripts import process_names
 from antecede.check.search import Explorer
 from antecede.endpoint.info import Cast
 from antecede.endpoint.rules import Rules
-from tests.check.mutants import MUTANTS
+from tests.support.mutants import MUTANTS
 
 ALL = [
     case
@@ -29,6 +29,9 @@ TWO_ONLY = {
     "acknowledged-quiet-multicast",
     "permits-multicast",
     "flooding-ring-broadcast",
+    "phases-broadcast",
+    "semantic_optimal-least-multicast",
+    "serial-multicast",
 }
 """With three messages these take long; ``make explore`` exhausts them."""
 

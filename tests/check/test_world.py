@@ -13,7 +13,7 @@ from antecede.endpoint.messages import Message
 from antecede.endpoint.rules import Rules
 from antecede.endpoint.saved import Saved
 from antecede.protocols.optimal import Optimal
-from tests.check.mutants import MUTANTS, NoMerge, Unordered
+from tests.support.mutants import MUTANTS, NoMerge, Unordered
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ def listed(entries: list[dict[str, object]]) -> set[str]:
     return found
 
 
-@cache
-def built() -> dict[Path, str]:
-    """Return the text of the pages that are not in the repository."""
-    return built_pages()
-
-
 def test_the_tests_that_the_threat_model_names_exist() -> None:
     named = set(re.findall(r"`(test_\w+)`", (DOCS / "threat-model.md").read_text()))
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
@@ -42,7 +35,7 @@ def test_the_tests_that_the_threat_model_names_exist() -> None:
 
 def test_every_page_is_in_the_contents() -> None:
     own = {str(page.relative_to(DOCS)) for page in PAGES}
-    made = {str(page.relative_to(DOCS)) for page in built()}
+    made = {str(page.relative_to(DOCS)) for page in built_pages()}
     made -= {name for name in made if name.startswith("algorithms/") and "index" not in name}
     assert listed(NAV) == own | made
 
@@ -55,13 +48,13 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page
-        assert file.exists() or file in built(), f"{page.name} links to {target}: not there"
+        assert file.exists() or file in built_pages(), f"{page.name} links to {target}: not there"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{page.name} links to {target}, a heading not there"
 
 
 def anchors(page: Path) -> set[str]:
-    text = page.read_text() if page in PAGES else built()[page]
+    text = page.read_text() if page in PAGES else built_pages()[page]
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

@@ -10,8 +10,8 @@ import pytest
 import antecede
 from antecede import PROTOCOLS, Packet, PeerError
 from antecede.endpoint.messages import COUNT_MAX
-from tests.protocols.liars import WITH_CONTROL, Net, lie
 from tests.protocols.rig import forged
+from tests.support.liars import WITH_CONTROL, Net, lie
 
 HUGE = (COUNT_MAX - 1, COUNT_MAX, COUNT_MAX + 1, 1 << 62, (1 << 63) - 1, 1 << 70)
 #: These carry nothing about the sends of the receiver that could be too much.

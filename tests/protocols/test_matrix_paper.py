@@ -9,7 +9,7 @@ from antecede import MessageId, Need, Packet
 from antecede.check import BrokenPromiseError, World
 from antecede.protocols.specs import Copy
 from antecede.protocols.specs.matrix import Process, Rows
-from tests.check.mutants import OwnColumnOnly
+from tests.support.mutants import OwnColumnOnly
 
 P = ("P0", "P1", "P2")
 

@@ -7,7 +7,7 @@ import pytest
 import antecede
 from antecede.check import BrokenPromiseError, World, random_script, run_script, shrunk
 from antecede.check.promises import Script
-from tests.check.mutants import LooksAhead
+from tests.support.mutants import LooksAhead
 
 FORMS = [{"hardware_multicast": False}, {"hardware_multicast": True}]
 ORDER_ONLY = frozenset({"safety", "liveness", "quiescence"})

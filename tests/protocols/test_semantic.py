@@ -11,7 +11,6 @@ from antecede import NOTHING, Endpoint, Packet, UsageError, endpoint, size
 from antecede.check import BrokenPromiseError, World
 from antecede.endpoint.messages import Message
 from antecede.protocols.semantic import Control, Semantic
-from tests.protocols.prefixes import watch
 from tests.protocols.rig import assert_damage_is_harmless, forged
 from tests.protocols.support import (
     assert_goes_on_equal,
@@ -20,6 +19,7 @@ from tests.protocols.support import (
     run,
     scripts,
 )
+from tests.support.prefixes import watch
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast

@@ -14,8 +14,8 @@ import pytest
 from antecede import NOTHING, MessageId
 from antecede.check import World
 from antecede.check.scripts import run_step
-from tests.protocols.prefixes import Prefixes, Vector, all_past, larger
 from tests.protocols.support import scripts
+from tests.support.prefixes import Prefixes, Vector, all_past, larger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

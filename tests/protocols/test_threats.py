@@ -16,8 +16,8 @@ import antecede
 from antecede import PROTOCOLS, HoldFullError, MessageId, Packet, PeerError
 from antecede.endpoint.messages import Message
 from antecede.protocols.phases import Stamps
-from tests.protocols.liars import ANSWERING, MEMBERS, TRANSITIVE, WITH_CONTROL, Net, lie
 from tests.protocols.rig import forged
+from tests.support.liars import ANSWERING, MEMBERS, TRANSITIVE, WITH_CONTROL, Net, lie
 
 NAMES = pytest.mark.parametrize("name", list(PROTOCOLS))
 LEAST = ("acknowledged", "non_atomic", "optimal", "pruned", "semantic_optimal")

@@ -14,10 +14,10 @@ from antecede.endpoint.rules import Rules
 from antecede.protocols.direct import Direct
 from antecede.protocols.matrix import Matrix
 from antecede.protocols.vectors import Vectors
-from tests.protocols.literal import LiteralMatrix, LiteralVectors
 from tests.protocols.rig import caught, control_of, delivered, forged
 from tests.protocols.test_broadcast import OwnGroupsOnly, triangle
 from tests.protocols.test_semantic import CountsDeliveries
+from tests.support.literal import LiteralMatrix, LiteralVectors
 
 
 def test_trap_1_matrix_counts_a_message_to_oneself_twice() -> None:

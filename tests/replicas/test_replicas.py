@@ -12,7 +12,7 @@ from antecede.endpoint.messages import Packet
 from antecede.replicas import Answer, Replica, replica
 from antecede.replicas.oracle import NotCausalError
 from tests.replicas.explorer import Explorer
-from tests.replicas.rig import random_run
+from tests.support.replica_rig import random_run
 
 NAMES = ("a", "b", "c")
 WHERE = {"x": ("a", "c"), "y": ("a", "b"), "z": ("b", "c")}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness import rewritten
+from tests.support.scenario_harness import rewritten
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 

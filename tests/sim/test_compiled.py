@@ -20,7 +20,7 @@ from antecede import sim
 from antecede.sim import engine
 from antecede.sim.kernels import common, compiling, log_steps, loop, matrix, overlay, registry
 from antecede.sim.workloads import paper
-from tests.sim.same import PROTOCOLS, differences, random_schedule, widest
+from tests.support.same_runs import PROTOCOLS, differences, random_schedule, widest
 
 pytestmark = pytest.mark.timeout(3600)  # compiling takes its time on a busy machine
 IN_BOUNDS = """
@@ -29,7 +29,7 @@ from antecede import sim
 from antecede.sim.kernels import loop
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper
-from tests.sim.same import random_schedule, widest
+from tests.support.same_runs import random_schedule, widest
 assert not hasattr(loop.run, "py_func")
 for protocol in KERNELS:
     cast = widest(protocol)
@@ -46,7 +46,7 @@ for protocol in KERNELS:
 UNCOMPILED = """
 from antecede import sim
 from antecede.sim.kernels import loop
-from tests.sim.same import differences, random_schedule, widest
+from tests.support.same_runs import differences, random_schedule, widest
 assert not hasattr(loop.run, "py_func")
 for protocol in sim.KERNELS:
     for seed in range(4):

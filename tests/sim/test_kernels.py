@@ -22,7 +22,7 @@ from antecede.sim.kernels import permits
 from antecede.sim.kernels.loop import State
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import WORKLOADS, paper
-from tests.sim.same import (
+from tests.support.same_runs import (
     CASTS,
     PROTOCOLS,
     differences,

@@ -12,7 +12,7 @@ import antecede
 from antecede import UsageError, sim
 from antecede.sim.metrics import output_queue
 from antecede.sim.workloads import paper, sessions, with_links
-from tests.sim.same import PROTOCOLS, differences, random_schedule
+from tests.support.same_runs import PROTOCOLS, differences, random_schedule
 
 
 def test_the_packets_of_a_link_leave_one_after_the_other() -> None:

@@ -8,7 +8,7 @@ import antecede
 from antecede import MessageId, sim
 from antecede.check import History, causal_violations, undelivered
 from antecede.sim.workloads import client_server, paper, with_semantics
-from tests.sim.same import PROTOCOLS, widest
+from tests.support.same_runs import PROTOCOLS, widest
 
 N = 50
 

@@ -12,7 +12,7 @@ import pytest
 
 from antecede import UsageError, sim
 from antecede.sim.workloads import WORKLOADS, Delay, delay, gossip, paper
-from tests.sim.same import random_schedule
+from tests.support.same_runs import random_schedule
 
 COLUMNS = ("sender", "time", "trigger", "think", "rank", "offsets", "dests", "delays")
 

@@ -20,7 +20,7 @@ import antecede
 from antecede import Codec, Packet, PeerError
 from antecede.errors import AntecedeError
 from tests.support import campaigns
-from tests.wire.runs import Run, names, variants
+from tests.support.wire_runs import Run, names, variants
 
 SECONDS_MAX = 20.0
 """How long one call may take; the seeds are a few kilobytes at most."""

@@ -7,8 +7,8 @@ import pytest
 import antecede
 from antecede import Codec, OtherViewError, PeerError, UsageError
 from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX
+from tests.support.wire_runs import Run, names, variants
 from tests.wire.fuzz import Campaign
-from tests.wire.runs import Run, names, variants
 
 VARIANTS = variants()
 LABELS = [f"{name} {' '.join(options)}".strip() for name, options in VARIANTS]

@@ -6,7 +6,7 @@ import pytest
 
 import antecede
 from antecede import Codec, SnapshotError, UsageError
-from tests.wire.runs import Run, names, variants
+from tests.support.wire_runs import Run, names, variants
 
 VARIANTS = variants()
 LABELS = [f"{name} {' '.join(options)}".strip() for name, options in VARIANTS]

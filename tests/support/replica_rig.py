@@ -1,6 +1,6 @@
 """A store in memory: replicas and their specification side by side, judged by the oracle.
 
-``python -m tests.replicas.rig 20000`` runs so many random scripts.
+``python -m tests.support.replica_rig 20000`` runs so many random scripts.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from antecede.check.world import shown
 from antecede.endpoint.registry import PROTOCOLS, rules_of
 from antecede.endpoint.rules import Rules
 from antecede.errors import AntecedeError
-from tests.scenarios.stores import StoreStory
+from tests.support.scenario_stores import StoreStory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
