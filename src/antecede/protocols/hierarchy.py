@@ -230,9 +230,9 @@ class Hierarchy(Chained):
 
     def check(self, packet: Packet) -> str:
         message, tree, source, me = packet.content, self._tree, packet.source_no, self.me
-        if inner := tree.as_inner(packet):
-            return self._check_above(packet, inner)
-        below, is_right = tree.below[me], 0
+        if message.control is not None:
+            return self._check_above(packet)
+        below = tree.below[me]
         if source == tree.parent[me] != me:
             is_right = not below >> message.sender & 1 and message.dests & below
         else:
@@ -241,9 +241,10 @@ class Hierarchy(Chained):
             return "is not a message by way of a representative"
         return super().check(packet)
 
-    def _check_above(self, packet: Packet, inner: Packet) -> str:
+    def _check_above(self, packet: Packet) -> str:
         if not self._is_root or self._tree.root[packet.content.sender] != packet.source_no:
             return "is not a message of the representative's own cluster"
+        inner = cast("Packet", self._tree.as_inner(packet))
         if inner.content.seq <= self._taken[inner.source_no]:
             return f"has the number {inner.content.seq} of its representative again"
         self._inner.is_stale = self.is_stale
