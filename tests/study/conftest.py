@@ -40,6 +40,7 @@ METRICS = (
     "control_bytes_per_delivery",
     "bytes_with_headers_per_delivery",
     "packets_per_delivery",
+    "sent_everywhere",
 )
 
 

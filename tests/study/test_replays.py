@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 from antecede import sim
+from antecede.check import World, causal_violations, rules_from
+from antecede.protocols.specs import optimal
 from antecede.sim import workloads
 from antecede.sim.semantics import false_causality, with_semantics
 from antecede.sim.workloads import paper
-from antecede.study.replays import KINDS, redundancy
+from antecede.study.replays import ENCODINGS, KINDS, Lengths, encodings, redundancy
 
 
 @pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])
@@ -93,3 +96,75 @@ def differences_share(n: int, *, ring: bool = False) -> float:
 def test_differences_and_a_known_topology_make_matrices_smaller() -> None:
     assert differences_share(12) < 0.5
     assert differences_share(12, ring=True) < 0.1
+
+
+@pytest.mark.parametrize("cast", ["unicast", "multicast", "broadcast"])
+def test_the_logs_that_are_encoded_are_those_of_optimal(cast: str) -> None:
+    schedule = paper(n=6, cast=cast, seed=4, received=60, warm_up=20, delay="exponential:0.1")
+    run = sim.run("optimal", schedule, warm_up=20)
+    found = encodings(schedule, run.trace, warm_up=20)
+    for name in ("entries_per_copy", "destinations_per_copy"):
+        assert found[name] == pytest.approx(run.metrics[name])
+    assert found["bytes_printed"] == pytest.approx(run.metrics["model_bytes_per_copy"])
+    assert found["bytes_both"] <= min(found["bytes_grouped"], found["bytes_complements"])
+
+
+def test_an_encoding_by_hand() -> None:
+    """Two entries of one sender: one with three destinations of four, one without any."""
+    log = Lengths(senders=1, entries=2, units=3, complements=1, nulls=1)
+    sizes = {name: size(log) for name, size in ENCODINGS.items()}
+    assert sizes == {"printed": 18, "grouped": 16, "array": 24, "complements": 14, "both": 12}
+
+
+def test_what_is_stored_was_sent_on_every_channel_only_where_channels_are_missing() -> None:
+    """Section 3.5 of [KS98]: what names d leaves the log with the first message to d."""
+    complete = paper(n=6, seed=4, received=60, delay="exponential:0.1")
+    groups = workloads.groups(n=9, seed=4, received=60, delay="exponential:0.1")
+    shares = [
+        encodings(schedule, sim.run("optimal", schedule).trace, warm_up=10)["sent_everywhere"]
+        for schedule in (complete, groups)
+    ]
+    assert shares[0] == 0
+    assert shares[1] > 0.3
+
+
+CHANNELS = {"a": "bc", "b": "ad", "c": "bd", "d": "ac"}
+
+
+class DropsWhatWasSentEverywhere(optimal.Process):
+    """[KS98] as printed, without what was sent on each outgoing channel (section 3.5)."""
+
+    def __init__(self, me: str, names: tuple[str, ...]) -> None:
+        super().__init__(me, names)
+        self.told: dict[tuple[tuple[str, int], str], frozenset[str]] = {}
+
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        super().send(dests, after)
+        every, own = frozenset(CHANNELS[self.j]), (self.j, self.clock)
+        units = {(o, d) for o, left in self.log.items() if o != own for d in left}
+        self.told = {unit: self.told.get(unit, frozenset()) | dests for unit in units}
+        gone = {unit for unit, told in self.told.items() if told >= every}
+        self.log = {o: frozenset(d for d in ds if (o, d) not in gone) for o, ds in self.log.items()}
+        self.log = optimal.purge_null_entries(self.log)
+
+
+@pytest.mark.parametrize(
+    ("process", "is_safe"), [(optimal.Process, True), (DropsWhatWasSentEverywhere, False)]
+)
+def test_dropping_what_was_sent_on_every_channel_loses_order(
+    process: type[optimal.Process], is_safe: bool
+) -> None:
+    """Absence then no longer means delivered. Channels are FIFO, and known."""
+    lost = 0
+    for seed in range(150):
+        rng = Random(seed)
+        world = World("optimal", "abcd", fifo=True, rules=rules_from(process), promises=())
+        for _ in range(60):
+            if world.in_flight and rng.random() < 0.5:
+                world.arrive(rng.randrange(len(world.in_flight)))
+            else:
+                sender = rng.choice("abcd")
+                world.send(sender, rng.sample(CHANNELS[sender], rng.randint(1, 2)))
+        world.drain(rng)
+        lost += bool(causal_violations(world.history))
+    assert (lost == 0) == is_safe

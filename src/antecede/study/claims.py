@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from antecede.study.design import QUICK, Claim, Outcome
 from antecede.study.experiments import EXPERIMENTS
-from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, OPEN, PARTLY, Measured
+from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
 """What a verdict is based on."""
@@ -230,14 +230,6 @@ TESTED: tuple[Claim, ...] = (
         ),
     ),
     Claim(
-        "2.11",
-        "With FIFO channels, what was sent once on every outgoing channel need not be stored "
-        "(section 3.5); encodings of the log save space (section 6.2).",
-        "Not tested. Of section 3.5 only the other half is built: what was sent on a channel is "
-        "not sent there again (claim 2.6). Complements are judged in claim 2.3.",
-        Outcome("Neither the storage nor the other encodings are built.", OPEN, "not built"),
-    ),
-    Claim(
         "3.1",
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
         "reorder.",
@@ -250,13 +242,6 @@ TESTED: tuple[Claim, ...] = (
         "As invariants after every step of random runs on a network that reorders, with extra "
         "messages; a broken step is detected (tests/protocols/test_bounded_paper.py).",
         Outcome("Held after every step, also with several destinations.", HOLDS),
-    ),
-    Claim(
-        "3.4",
-        "A scheme as that of Mostefaoui and Theel (IRISA report 1062, 1996) probably saves extra "
-        "messages.",
-        "Not tested: that report was not available to us.",
-        Outcome("Nothing is known here about it.", OPEN, "the report was not available"),
     ),
     Claim(
         "3.5",

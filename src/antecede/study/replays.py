@@ -2,12 +2,14 @@
 
 A run's trace says in which order things happened. :func:`redundancy` replays it with the control
 information of [JPCY97] written out as sets, leaving out one kind of pruning; all variants deliver
-at the same moments, so one trace serves them all.
+at the same moments, so one trace serves them all. With all four kinds pruned, these sets are also
+the logs of [KS98], which :func:`encodings` writes in other ways.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,15 +96,12 @@ class _Replay:
     def _redundant(self, sender: int, clock: int, gone: int, known: list[int]) -> int:
         """Count what is pruned by kind; return it without the kind that is left out."""
         result = 0
-        while gone:
-            bit = gone & -gone
-            gone ^= bit
-            dest = bit.bit_length() - 1
+        for dest in _bits(gone):
             event = self.delivery.get((sender, clock, dest), 0)
             kind = "already_delivered" if 0 < event <= known[dest] else "already_replaced"
             if kind != self.without:
                 self.pruned[kind] += 1
-                result |= bit
+                result |= 1 << dest
         return result
 
 
@@ -112,17 +111,15 @@ def redundancy(
     """Return what messages carry without one kind of pruning, by the sizes of [JPCY97]."""
     replay = _Replay(schedule, trace, without)
     copies = messages = entries = dests = pairs = deliveries = 0
-    for event in (int(value) for value in trace.order if value >= 0):
-        if event >= schedule.messages:
-            copy = event - schedule.messages
-            message = int(np.searchsorted(schedule.offsets, copy, side="right")) - 1
-            replay.deliver(message, int(schedule.dests[copy]))
+    for event in _events(schedule, trace, warm_up):
+        if event.dest >= 0:
+            replay.deliver(event.message, event.dest)
             deliveries += 1
             continue
-        count, left, constraints = replay.send(event)
-        if deliveries < warm_up * schedule.n:
+        count, left, constraints = replay.send(event.message)
+        if not event.is_measured:
             continue
-        width = int(schedule.offsets[event + 1] - schedule.offsets[event])
+        width = replay.masks[event.message].bit_count()
         messages, copies = messages + 1, copies + width
         entries, dests, pairs = entries + count * width, dests + left * width, pairs + constraints
     size = 6 * (entries + pairs) + 2 * dests
@@ -137,6 +134,98 @@ def redundancy(
     }
 
 
+class Lengths(NamedTuple):
+    """What the size of a log depends on."""
+
+    senders: int
+    entries: int
+    units: int
+    """One for each destination of each entry."""
+    complements: int
+    """The same if an entry may name the processes that are not its destinations."""
+    nulls: int
+    """Entries without a destination."""
+
+
+ENCODINGS: dict[str, Callable[[Lengths], int]] = {
+    "printed": lambda log: 6 * log.entries + 2 * log.units,
+    "grouped": lambda log: 2 * log.senders + 4 * log.entries + 2 * log.units,
+    "array": lambda log: 2 * log.senders + 6 * log.units + 4 * log.nulls,
+    "complements": lambda log: 6 * log.entries + 2 * log.complements,
+    "both": lambda log: 2 * log.senders + 4 * log.entries + 2 * log.complements,
+}
+"""Bytes of a log, with 2 for an id and 4 for a clock, in the ways that [KS98] 6.2 names.
+
+As printed, with each sender's id once, as a sparse array of clocks by sender and destination, with
+complements, and with both the first and the last. Lengths of lists are not counted in any.
+"""
+
+
+def encodings(schedule: Schedule, trace: Trace, *, warm_up: int) -> dict[str, float]:
+    """Return the bytes per copy of the logs of [KS98], by encoding, and what 3.5 need not store.
+
+    ``sent_everywhere`` is the share of what a process keeps after a send that it has sent on each
+    of its outgoing channels since it learnt of it. A channel is one that the schedule uses.
+    """
+    n, replay = schedule.n, _Replay(schedule, trace, None)
+    outgoing = [0] * n
+    for message, sender in enumerate(replay.sender):
+        outgoing[sender] |= replay.masks[message]
+    told: list[dict[tuple[int, int, int], int]] = [{} for _ in range(n)]
+    sizes = dict.fromkeys(ENCODINGS, 0)
+    copies = entries = units = kept = everywhere = deliveries = 0
+    for event in _events(schedule, trace, warm_up):
+        if event.dest >= 0:
+            replay.deliver(event.message, event.dest)
+            deliveries += 1
+            continue
+        sender, targets = replay.sender[event.message], replay.masks[event.message]
+        before = {name: dict(log) for name, log in replay.info[sender].items()}
+        replay.send(event.message)
+        for dest in _bits(targets) if event.is_measured else ():
+            log = _lengths(before, targets, dest, n)
+            copies, entries, units = copies + 1, entries + log.entries, units + log.units
+            for name, size in ENCODINGS.items():
+                sizes[name] += size(log)
+        told[sender] = {
+            unit: told[sender].get(unit, 0) | targets
+            for unit in _units(replay.info[sender])
+            if unit[:2] != (sender, replay.number[event.message])
+        }
+        if event.is_measured:
+            kept += len(told[sender])
+            everywhere += sum(not outgoing[sender] & ~mask for mask in told[sender].values())
+    return {
+        "deliveries": deliveries,
+        "entries_per_copy": entries / max(1, copies),
+        "destinations_per_copy": units / max(1, copies),
+        "sent_everywhere": everywhere / max(1, kept),
+        **{f"bytes_{name}": size / max(1, copies) for name, size in sizes.items()},
+    }
+
+
+def _lengths(log: Info, targets: int, dest: int, n: int) -> Lengths:
+    """Measure what a copy to ``dest`` carries: SND(2) of [KS98]."""
+    found = [0] * len(Lengths._fields)
+    for entries in log.values():
+        newest = max(entries)
+        left = {clock: dests & ~targets | dests & 1 << dest for clock, dests in entries.items()}
+        counts = [dests.bit_count() for clock, dests in left.items() if dests or clock == newest]
+        nulls = counts.count(0)
+        fewer = sum(min(count, n - count) for count in counts)
+        for place, more in enumerate((1, len(counts), sum(counts), fewer, nulls)):
+            found[place] += more
+    return Lengths(*found)
+
+
+def _units(log: Info) -> Iterator[tuple[int, int, int]]:
+    """Yield each "d is a destination of the sender's message of that clock"."""
+    for sender, entries in log.items():
+        for clock, dests in entries.items():
+            for dest in _bits(dests):
+                yield sender, clock, dest
+
+
 def matrix_cells(
     schedule: Schedule, trace: Trace, *, warm_up: int, own_column: bool
 ) -> dict[str, float]:
@@ -149,30 +238,55 @@ def matrix_cells(
     carried: dict[int, np.ndarray[Any, np.dtype[np.int32]]] = {}
     left = np.diff(schedule.offsets)  # copies of each message that are to be delivered
     copies = cells = deliveries = 0
-    for event in (int(value) for value in trace.order if value >= 0):
-        if event >= schedule.messages:
-            copy = event - schedule.messages
-            message, place = int(schedule.message[copy]), int(schedule.dests[copy])
+    for message, place, is_measured in _events(schedule, trace, warm_up):
+        if place >= 0:
             np.maximum(sent[place], carried[message], out=sent[place])
             deliveries += 1
             left[message] -= 1
             if not left[message]:
                 del carried[message]
             continue
-        sender = int(schedule.sender[event])
-        dests = schedule.dests[schedule.offsets[event] : schedule.offsets[event + 1]]
-        if deliveries >= warm_up * n:
+        sender = int(schedule.sender[message])
+        dests = schedule.dests[schedule.offsets[message] : schedule.offsets[message + 1]]
+        if is_measured:
             mine = sent[sender]
             count = int(np.count_nonzero(mine))
             count -= 0 if own_column else int(np.count_nonzero(mine[:, sender]))
             copies, cells = copies + len(dests), cells + count * len(dests)
         sent[sender][sender, dests] += 1
-        carried[event] = sent[sender].copy()
+        carried[message] = sent[sender].copy()
     return {
         "deliveries": deliveries,
         "entries_per_copy": cells / max(1, copies),
         "model_bytes_per_copy": 8 * cells / max(1, copies),
     }
+
+
+class _Event(NamedTuple):
+    """The send of a message (``dest`` is -1), or its delivery."""
+
+    message: int
+    dest: int
+    is_measured: bool
+
+
+def _events(schedule: Schedule, trace: Trace, warm_up: int) -> Iterator[_Event]:
+    """Yield what happened, in its order; after ``warm_up`` deliveries per process it is measured."""
+    deliveries = 0
+    for event in (int(value) for value in trace.order if value >= 0):
+        is_measured = deliveries >= warm_up * schedule.n
+        if event < schedule.messages:
+            yield _Event(event, -1, is_measured)
+        else:
+            copy = event - schedule.messages
+            deliveries += 1
+            yield _Event(int(schedule.message[copy]), int(schedule.dests[copy]), is_measured)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
 
 
 def _sweep(info: Info) -> None:

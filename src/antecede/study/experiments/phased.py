@@ -1,0 +1,264 @@
+"""Whether phases save extra messages: a guess of [SA00], section 5.
+
+[SA00] names a report of Mostefaoui and Theel (IRISA 1062, 1996) and describes nothing of it. What
+we could read is the abstract of a later paper of theirs [MT98]: timestamps are small because the
+computation is divided into phases. So this is our own: what was sent in an earlier phase is known
+to be delivered, and needs no entry.
+
+.. [MT98] A. Mostefaoui and O. Theel. "Shrinking timestamp sizes of event ordering protocols".
+   ICPADS 1998. https://doi.org/10.1109/ICPADS.1998.741041
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from antecede.protocols.specs import Copy
+from antecede.protocols.specs import bounded as specified
+from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.measuring import Task
+from antecede.study.points import Points, judged, spread
+from antecede.study.timed import play
+
+PLAIN, PHASED = "bounded", "bounded:phases"
+SHARES = (1.25, 2.0, 4.0)
+"""k as a multiple of n."""
+N = 8
+EVERY = 3
+"""How many messages the coordinator sends from one phase to the next."""
+PACKETS, TOTAL = "extra_packets_per_message", "total_bytes_per_message"
+HEADERS, LATENCY = "bytes_with_headers_per_message", "latency_mean"
+_QUICK, _LONG = {"received": 24, "warm_up": 12}, {"received": 150, "warm_up": 50}
+
+
+class Process(specified.Process):
+    """A process of [SA00] that drops entries of phases in which all is delivered; for unicast.
+
+    The first process is the coordinator. It tells all to enter phase p; each then reports how much
+    it has sent before, on each channel. The coordinator tells each how much it has to deliver, and
+    when all have, that the phases before p are over: 5 (n - 1) packets.
+    """
+
+    every = EVERY
+
+    def __init__(self, me: str, names: tuple[str, ...], *, k: int | None = None) -> None:
+        super().__init__(me, names, k=k)
+        self.coordinator = names[0]
+        self.sent = dict.fromkeys(names, 0)
+        self.phase = self.over = 0
+        self.phases: dict[tuple[str, str, int], int] = {}
+        """The phase of each message that an entry of the matrix names."""
+        self.own = 0
+        self.rows: dict[str, tuple[int, ...]] = {}
+        self.left: set[str] = set()
+        self.awaited: tuple[int, ...] | None = None
+
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send; the coordinator may begin a phase, if the last change is complete."""
+        super().send(dests, after)
+        self.own += 1
+        if self.i == self.coordinator and self.own >= self.every and self.phase == self.over:
+            self.own = 0
+            self.tell("enter", self.phase + 1)
+            self.enter(self.phase + 1)
+
+    def tell(self, what: str, *more: object, to: tuple[str, ...] = ()) -> None:
+        """Send the others a packet of the phases."""
+        for j in to or self.names:
+            if j != self.i:
+                self.outbox.append(Copy(self.i, j, 0, frozenset(), (what, *more)))
+
+    def replace(self, j: str) -> None:
+        """Count what goes to j apart: its entry may have been dropped."""
+        self.sent[j] += 1
+        self.m = {cell: n for cell, n in self.m.items() if cell[1] != j}
+        self.m[self.i, j] = self.sent[j]
+        self.phases[self.i, j, self.sent[j]] = self.phase
+
+    def enter(self, phase: int) -> None:
+        """Begin a phase, and report how much was sent before."""
+        self.phase = phase
+        row = tuple(self.sent[j] for j in self.names)
+        if self.i == self.coordinator:
+            self.report(self.i, row)
+        else:
+            self.tell("report", row, to=(self.coordinator,))
+
+    def report(self, i: str, row: tuple[int, ...]) -> None:
+        """Take a report; when all are there, tell each how much it has to deliver."""
+        self.rows[i] = row
+        if len(self.rows) == len(self.names):
+            self.left = set(self.names)
+            for place, j in enumerate(self.names):
+                column = tuple(self.rows[one][place] for one in self.names)
+                if j == self.i:
+                    self.awaited = column
+                else:
+                    self.tell("await", column, to=(j,))
+            self.rows = {}
+
+    def finish(self, j: str) -> None:
+        """Take the word of j that it has delivered all; when all have, the phases are over."""
+        self.left.discard(j)
+        if not self.left:
+            self.tell("over", self.phase)
+            self.drop(self.phase)
+
+    def drop(self, phase: int) -> None:
+        """Drop the entries of the phases before this one."""
+        self.over = phase
+        self.m = {
+            (i, j): n for (i, j), n in self.m.items() if self.phases.get((i, j, n), 0) >= self.over
+        }
+        live = {(*cell, n) for cell, n in self.m.items()}
+        self.phases = {name: p for name, p in self.phases.items() if name in live}
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take a message, an extra one, or a packet of the phases."""
+        control = cast("tuple[Any, ...]", copy.control)
+        delivered: list[Copy] = []
+        match control:
+            case ("enter", int(phase)):
+                self.enter(phase)
+            case ("report", tuple(row)):
+                self.report(copy.source, row)
+            case ("await", tuple(column)):
+                self.awaited = column
+            case ("done",):
+                self.finish(copy.source)
+            case ("over", int(phase)):
+                self.drop(phase)
+            case _:
+                delivered = super().receive(copy)
+        if self.awaited is not None and all(
+            self.deliv[j] >= n for j, n in zip(self.names, self.awaited, strict=True)
+        ):
+            self.awaited = None
+            if self.i == self.coordinator:
+                self.finish(self.i)
+            else:
+                self.tell("done", to=(self.coordinator,))
+        return delivered
+
+    def is_ready(self, copy: Copy) -> bool:
+        """Tell whether a message can be delivered, or an extra one has its turn."""
+        return all(n <= self.deliv[k] for k, d, n, _ in _entries(copy) if d == self.i)
+
+    def merge(self, copy: Copy) -> None:
+        """M_i takes in M_m, without what is over."""
+        for k, d, n, phase in _entries(copy):
+            if d != self.i and phase >= self.over and n > self.m.get((k, d), 0):
+                self.m[k, d] = n
+                self.phases[k, d, n] = phase
+        self.trim()
+
+    def entries(self, matrix: specified.Matrix) -> specified.Entries:
+        """Return entries with their phases."""
+        found = tuple((*cell, n, self.phases.get((*cell, n), 0)) for cell, n in matrix.items())
+        return cast("specified.Entries", found)
+
+
+def _entries(copy: Copy) -> tuple[tuple[str, str, int, int], ...]:
+    return cast("tuple[tuple[str, str, int, int], ...]", copy.control)
+
+
+def size(copy: Copy) -> int:
+    """Return the bytes of control: 2 for an id, 4 for a number, 1 for the phase of an entry."""
+    control = cast("tuple[Any, ...]", copy.control)
+    if control and isinstance(control[0], str):
+        return 4 * len(control[1]) if control[0] in ("report", "await") else 4
+    return sum(8 if len(entry) == 3 else 9 for entry in control)
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Return bounded as printed and with phases, on the same schedules."""
+    n, length = scale.n_or(N), _LONG if scale.points >= 6 else _QUICK
+    arguments = scale.arguments(n=n, cast="unicast", delay=scale.delay_or("exponential:0.05"))
+    return [
+        Case(PLAIN, "paper", arguments | length, seed, series, share, "", {"k": int(share * n)})
+        for share in SHARES
+        for seed in scale.seeds
+        for series in (PLAIN, PHASED)
+    ]
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """Run the specification, as printed or with phases."""
+    kind = Process if task.series == PHASED else specified.Process
+    names, k = task.schedule.names, task.options["k"]
+    processes = [kind(name, names, k=k) for name in names]
+
+    def send(_row: int, place: int, dests: frozenset[str]) -> None:
+        processes[place].send(dests)
+
+    return play(task.schedule, processes, send, size, warm_up=task.warm_up)
+
+
+def findings(points: Points) -> Iterator[str]:
+    """Say how many packets are added, and how many bytes that makes."""
+    for series in (PLAIN, PHASED):
+        packets, sizes = points.line(PACKETS, "", series), points.line(TOTAL, "", series)
+        told = "; ".join(
+            f"{packets[x]} packets added per message and {sizes[x]} bytes in all at k = {x:g} n"
+            for x in packets
+            if x in sizes
+        )
+        if told:
+            yield f"{EXPERIMENT.label(series)}: {told}."
+
+
+@claim(
+    "3.4",
+    "A scheme as that of Mostefaoui and Theel (IRISA report 1062, 1996) probably saves extra "
+    "messages.",
+    "Experiment phased. The report was not available to us, only the abstract of a later paper "
+    "(ICPADS 1998): phases with smaller timestamps. So the scheme is ours, and its packets count. "
+    "Order and liveness: tests/study/test_phased.py.",
+)
+def _saves(points: Points) -> Outcome | None:
+    ratios = {metric: points.ratios(metric, "", PHASED) for metric in (PACKETS, TOTAL, HEADERS)}
+    times = points.ratios(LATENCY, "", PHASED)
+    if not all(ratios.values()) or not times:
+        return None
+    added = list(ratios[PACKETS].values())
+    both = "; ".join(
+        f"x{ratio:.2f} at k = {x:g} n ({points.line(PACKETS, '', PHASED)[x]} per message)"
+        for x, ratio in ratios[PACKETS].items()
+    )
+    result = (
+        f"Packets added, those of the phases included, in proportion to the extra messages without "
+        f"phases: {both}. Bytes in all x{spread(list(ratios[TOTAL].values()))}, with headers "
+        f"x{spread(list(ratios[HEADERS].values()))}; time from send to delivery "
+        f"x{spread(list(times.values()))}. A process counts what it has sent on each channel, and "
+        "one process coordinates, which [SA00] does without."
+    )
+    verdict = judged(always=max(added) < 1, sometimes=min(added) < 1)
+    return Outcome(result, verdict, f"x{spread(added)} of the packets added, phases included")
+
+
+EXPERIMENT = Experiment(
+    name="phased",
+    rank=79,
+    paper=paper("bounded"),
+    part="section 5",
+    question="Do phases save extra messages?",
+    how=(
+        f"{N} processes on the unicast workload of [JPCY97], with a mean delay of half the gap "
+        "between sends; specifications, not endpoints. In phases, the first process asks all how "
+        "much they have sent, tells each how much to deliver, and tells all when that is done; "
+        f"then entries of earlier phases are dropped. A phase lasts {EVERY} messages of the first "
+        "process, and at least until the one before is over."
+    ),
+    x="k as a multiple of n",
+    cases=cases,
+    measure=measure,
+    baseline=PLAIN,
+    labels={PLAIN: "as printed", PHASED: "with phases"},
+    charts=(
+        Chart("packets", "Packets added per message", PACKETS, "packets"),
+        Chart("total", "Total bytes per message", TOTAL, "bytes"),
+    ),
+    findings=findings,
+    claims=(_saves,),
+)

@@ -1,0 +1,101 @@
+"""Run processes that are written out step by step, by names, on a schedule.
+
+For what has no protocol: variants and answers that are specifications only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Protocol
+
+from antecede.protocols.specs import Copy
+from antecede.sim.schedule import Schedule
+
+
+class Process(Protocol):
+    """One process; ``send`` is called by whoever makes it."""
+
+    outbox: list[Copy]
+
+    def receive(self, copy: Copy) -> list[Copy]:
+        """Take a copy; return the messages delivered, in order."""
+
+
+def play(
+    schedule: Schedule,
+    processes: Sequence[Process],
+    send: Callable[[int, int, frozenset[str]], None],
+    size: Callable[[Copy], int],
+    *,
+    warm_up: int,
+) -> dict[str, Any]:
+    """Let every message of a schedule be sent and delivered; return what is measured of it.
+
+    ``send(row, place, dests)`` lets the process at a place send a message, and ``size`` returns
+    the bytes of control of a copy. What is not a message (``number`` is 0) counts as added, and
+    has random delays of the same mean.
+    """
+    names, rng = schedule.names, Random(schedule.seed)  # noqa: S311 - a workload, not a secret
+    place_of = {name: place for place, name in enumerate(names)}
+    rows: dict[tuple[str, int], int] = {}
+    sent = [0] * schedule.n
+    mean = float(schedule.delays.mean())
+    flying: list[tuple[float, int, Copy | None]] = [
+        (float(when), row, None) for row, when in enumerate(schedule.time)
+    ]
+    arrived: dict[tuple[str, int, str], float] = {}
+    made, deliveries = schedule.messages, 0
+    messages = copies = carried = added = extra = waits = 0
+    latency = 0.0
+    begun = time.process_time()
+    while flying:
+        now, row, copy = heappop(flying)
+        is_measured = deliveries >= warm_up * schedule.n
+        if copy is None:
+            place = int(schedule.sender[row])
+            chosen = schedule.dests[schedule.offsets[row] : schedule.offsets[row + 1]]
+            sent[place] += 1
+            rows[names[place], sent[place]] = row
+            send(row, place, frozenset(names[dest] for dest in chosen))
+            messages += is_measured
+        else:
+            place = place_of[copy.dest]
+            if copy.number:
+                arrived[copy.source, copy.number, copy.dest] = now
+            for one in processes[place].receive(copy):
+                deliveries += 1
+                since = arrived.pop((one.source, one.number, one.dest))
+                if is_measured:
+                    latency += now - float(schedule.time[rows[one.source, one.number]])
+                    waits += since < now
+                    copies += 1
+        for one in processes[place].outbox:
+            bytes_ = size(one)
+            if one.number:
+                own = rows[one.source, one.number]
+                low, high = schedule.offsets[own], schedule.offsets[own + 1]
+                to = list(schedule.dests[low:high]).index(place_of[one.dest])
+                delay = float(schedule.delays[low + to])
+                carried += bytes_ * is_measured
+            else:
+                delay = rng.expovariate(1 / mean)
+                added, extra = added + is_measured, extra + bytes_ * is_measured
+            made += 1
+            heappush(flying, (now + delay, made, one))
+        processes[place].outbox.clear()
+    messages, copies = max(1, messages), max(1, copies)
+    return {
+        "deliveries": deliveries,
+        "timed_deliveries": deliveries,
+        "seconds": time.process_time() - begun,
+        "latency_mean": latency / copies,
+        "held_fraction": waits / copies,
+        "model_bytes_per_copy": carried / messages / (schedule.copies / schedule.messages),
+        "model_bytes_per_message": carried / messages,
+        "extra_packets_per_message": added / messages,
+        "extra_bytes_per_message": extra / messages,
+        "data_packets_per_message": schedule.copies / schedule.messages,
+    }
