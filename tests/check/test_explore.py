@@ -3,17 +3,22 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import antecede
-from antecede.check import BrokenPromiseError, explore, run_script
+from antecede import Delivery, Effects, Endpoint, MessageId, Packet
+from antecede.check import BrokenPromiseError, Script, World, explore, run_script
 from antecede.check.cases import Case, cases
 from antecede.check.exploration import main
 from antecede.check.scripts import process_names
 from antecede.check.search import Explorer
 from antecede.endpoint.info import Cast
+from antecede.endpoint.messages import Message
 from antecede.endpoint.rules import Rules
+from antecede.protocols.matrix import Matrix
 from tests.support.mutants import MUTANTS
 
 ALL = [
@@ -212,3 +217,110 @@ def test_bounded_is_exhausted_where_it_must_send_extra_messages() -> None:
     assert explorer.run(lambda _situations, _cost: False)
     assert explorer.failure() is None
     assert any(packet.kind == "control" for packet in explorer.machine.packets)
+
+
+class Deaf(Matrix):
+    """Delivers nothing, whatever arrives."""
+
+    def blocker(self, packet: Packet) -> int:
+        return 99 << self.view.shift | packet.source_no
+
+
+@pytest.fixture
+def spoil(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Effects], Effects]], None]:
+    """Return what spoils all that endpoints return from ``send`` and ``receive``."""
+
+    def spoil(change: Callable[[Effects], Effects]) -> None:
+        for name in ("send", "receive"):
+            real = getattr(Endpoint, name)
+
+            def spoilt(*given: Any, real: Any = real, **named: Any) -> Effects:
+                return change(real(*given, **named))
+
+            monkeypatch.setattr(Endpoint, name, spoilt)
+
+    return spoil
+
+
+def test_one_that_delivers_nothing_is_told_with_a_script() -> None:
+    found = explore("matrix", 2, 1, rules=Deaf, promises=("safety", "liveness"))
+    assert found.promise == "liveness"
+    assert "never delivers a:1" in found.sentence
+    assert "BROKEN liveness: " in str(found)
+    assert isinstance(found.script, Script)
+    assert not found.is_clean
+
+
+def test_one_that_delivers_twice_is_told(spoil: Any) -> None:
+    spoil(lambda made: Effects(made.packets, made.deliveries * 2, made.event))
+    found = explore("matrix", 2, 1)
+    assert found.promise == "integrity"
+    assert "a:1 twice" in found.sentence
+
+
+def test_one_that_holds_for_ever_is_not_quiescent() -> None:
+    found = explore("matrix", 2, 1, rules=Deaf, promises=("quiescence",))
+    assert found.promise == "quiescence"
+    world = World("matrix", "ab", rules=Deaf, promises=("quiescence",))
+    world.send("a", ("b",))
+    world.drain()
+    with pytest.raises(BrokenPromiseError, match="quiescence"):
+        world.check()
+
+
+def test_the_command_says_which_script_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Matrix, "blocker", Deaf.blocker)
+    words = ["--processes", "2", "--messages", "1", "--protocol", "matrix"]
+    assert main(words) == 1
+    assert "shortest failing script: Script(members=" in capsys.readouterr().out
+
+
+def test_a_delivery_at_the_wrong_process_is_told(spoil: Any) -> None:
+    """The first message of all is delivered in the place of any other."""
+
+    def misdirected(made: Effects) -> Effects:
+        return Effects(made.packets, tuple(map(as_first, made.deliveries)), made.event)
+
+    def as_first(one: Delivery) -> Delivery:
+        old = one.content
+        first = Message(old.view, old.sender, old.seq, old.dests, b"0", old.control)
+        return Delivery(first, one.event, ())
+
+    spoil(misdirected)
+    found = explore("matrix", 3, 2, casts=("unicast",))
+    assert found.promise == "integrity"
+    assert [step[0] for step in found.failure] == ["send", "send", "arrive"]
+
+
+def test_a_send_with_a_wrong_number_is_told(spoil: Any) -> None:
+    spoil(lambda made: Effects(made.packets, made.deliveries, made.event + 1))
+    world = World("matrix", "ab")
+    with pytest.raises(BrokenPromiseError, match="the send of a:1 is event 1, not 2"):
+        world.send("a", ("b",))
+
+
+def test_long_explorations_say_how_far_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Explorer, "run", lambda _, is_time_up: not is_time_up(4096, 7))
+    lines: list[str] = []
+    assert explore("matrix", progress=lines.append).is_complete
+    assert lines == ["matrix: 4,096 situations, 7 steps deep, 0 CPU s"]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["--protocol", "matrix"]) == 0
+    assert capsys.readouterr().err == f"\r{lines[0]}  "
+
+
+def test_a_failure_is_replayed_step_by_step() -> None:
+    info = Matrix.INFO
+    explorer = Explorer(
+        "matrix", ("a", "b"), 1, options={}, casts=info.casts, promises=info.promises,
+        rules=None, symmetric=True,
+    )  # fmt: skip
+    assert explorer.run(lambda *_: False)
+    world = explorer.replay([("send", "a", ("b",), None), ("arrive", 0)])
+    assert world.history.deliveries("b") == [MessageId("a", 1)]
+    with pytest.raises(ValueError, match="unknown step"):
+        explorer.replay([("dance",)])

@@ -154,3 +154,11 @@ def test_a_script_runs_the_same_again() -> None:
     again = run_script(world.script, "optimal")
     assert again.history.events == world.history.events
     assert not again.in_flight
+
+
+def test_a_message_that_was_never_sent_follows_all_its_sender_did() -> None:
+    history = History(("a", "b"))
+    history.send("a", MessageId("a", 1), ("b",))
+    ((before, link),) = history.influenced_directly(MessageId("a", 2))
+    assert (before, str(link)) == (MessageId("a", 1), "a sends a:1 to b")
+    assert History(("a", "b"), history.events).events == history.events

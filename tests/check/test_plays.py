@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import antecede
+from antecede import UsageError
+from antecede.check import Script, explore, run_script
 from antecede.check.plays import UNORDERED, Move, Play, can_play, every_way
 from antecede.report.playground import PLAYS
 
@@ -56,3 +58,14 @@ def test_a_cycle_of_conditions_sends_nothing() -> None:
     assert [end for _, _, end in every_way(stuck, "matrix").paths()] == [
         {"violations": [], "undelivered": []}
     ]
+
+
+def test_a_cast_that_a_protocol_lacks_is_refused_by_every_tool() -> None:
+    refusal = "buffered"
+    with pytest.raises(UsageError, match=refusal):
+        explore("buffered", 3, 1, casts=("multicast",), symmetric=False)
+    with pytest.raises(UsageError, match=refusal):
+        run_script(Script(("a", "b", "c"), (("send", "a", ("b", "c"), None),)), "buffered")
+    moves = (Move("m", "a", ("b", "c")),)
+    with pytest.raises(UsageError, match=refusal):
+        every_way(Play("x", "x", "x", ("a", "b", "c"), moves), "buffered")

@@ -9,9 +9,12 @@ import pytest
 
 from antecede import Delivery, Effects, Endpoint, Need, Packet, UsageError
 from antecede.check import BrokenPromiseError, Script, World, random_script, run_script, shrunk
+from antecede.check.cases import chain_of_groups
+from antecede.check.scripts import run_step
 from antecede.endpoint.messages import Message
 from antecede.endpoint.rules import Rules
 from antecede.endpoint.saved import Saved
+from antecede.protocols.matrix import Matrix
 from antecede.protocols.optimal import Optimal
 from tests.support.mutants import MUTANTS, NoMerge, Unordered
 
@@ -191,3 +194,56 @@ def test_random_scripts_reorder_and_duplicate() -> None:
             numbers[source, dest] = max(int(str(n)), numbers.get((source, dest), 0))
     assert kept > 100
     assert late > 50
+
+
+def test_steps_take_restart_lose_and_crash() -> None:
+    world = World("optimal", "abc", pull=True)
+    run_step(world, ("send", "a", ("b", "c"), None))
+    run_step(world, ("packet", "a", "c", 1, False))
+    run_step(world, ("take", "c", None))
+    run_step(world, ("restart", "c"))
+    run_step(world, ("lose", 5))  # the only packet in flight
+    assert not world.in_flight
+    run_step(world, ("lose", 5))
+    run_step(world, ("loss", "a", "b", 1))
+    run_step(world, ("crash", "a", -1))
+    run_step(world, ("send", "a", ("b",), None))  # it is gone, so nothing happens
+    run_step(world, ("settle",))
+    run_step(world, ("skip", "b", "c", None))  # it is there, so this is a part of something else
+    assert [step[0] for step in world.steps] == [
+        "send", "packet", "take", "restart", "loss", "crash", "take", "take", "skip", "skip",
+        "take", "take",
+    ]  # fmt: skip
+    assert [str(event) for event in world.history.events] == [
+        "a sends a:1 to b, c",
+        "c delivers a:1",
+    ]
+    world.check()
+    with pytest.raises(ValueError, match="unknown step"):
+        run_step(world, ("dance",))
+
+
+def test_a_script_may_restart_endpoints_also_with_rules_of_ones_own() -> None:
+    made = random_script(1, members=3, casts=("multicast",), steps=40, restart_share=0.3)
+    restarts = [step for step in made.steps if step[0] == "restart"]
+    assert restarts
+    world = World("matrix", made.members, rules=Matrix)
+    for step in made.steps:
+        run_step(world, step)
+    world.drain()
+    world.check()
+
+
+def test_too_few_for_a_ring_are_one_group() -> None:
+    assert chain_of_groups(("a", "b")) == {"all": ("a", "b")}
+
+
+def test_order_is_judged_also_after_the_fact() -> None:
+    world = World("matrix", "ab", rules=Unordered, promises=())
+    world.send("a", ("b",))
+    world.send("a", ("b",))
+    world.arrive(1)
+    world.check()
+    world.promises = frozenset({"safety"})
+    with pytest.raises(BrokenPromiseError, match="b delivered a:2 first"):
+        world.check()

@@ -301,9 +301,11 @@ TESTED: tuple[Claim, ...] = (
         "Snapshots and restarts of every endpoint (tests/protocols); a process that is lost is "
         "skipped (tests/endpoint/test_skip.py).",
         Outcome(
-            "A stopped process resumes from its snapshot; a lost process is not covered.",
+            "A stopped process resumes from its snapshot. That a process is lost must be declared; "
+            "what waits for it is then delivered, and marked. Nothing here detects a loss, and what "
+            "only the lost process had is gone.",
             PARTLY,
-            "restarts yes, lost processes no",
+            "restarts; a loss must be declared",
         ),
     ),
 )

@@ -90,7 +90,7 @@ QUICK = Scale(
     side_warm_up=100,
     side_n=12,
     points=4,
-    gaps=8,
+    gaps=6,
     slow_n=50,
 )
 """Small enough to watch: it shows the shapes, with wide intervals."""

@@ -22,7 +22,7 @@ _OTHER = [("n", pa.int64()), ("seed", pa.int64()), ("x", pa.float64()), ("data",
 GRID = pa.schema([*((name, pa.string()) for name in _TEXT), *_OTHER])
 """The columns of a grid, one row per run. Runs with equal ``schedule`` run on the same schedule."""
 
-UNIT_SECONDS = 1.5
+UNIT_SECONDS = 4.0
 """Runs are packed into units of about this much work; those on one schedule stay together."""
 
 LONGEST_SECONDS = 45.0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from antecede.study.design import Scale
+from antecede.study.design import Outcome, Scale
+from antecede.study.limits import AS_LITTLE, AS_QUICK
 from antecede.study.measuring import Task, metrics, run
-from antecede.study.points import ANSWERED, OPEN, PARTLY, Points
+from antecede.study.points import ANSWERED, OPEN, PARTLY, Points, spread
 
 KS = "optimal"
 N = 10
@@ -58,3 +59,20 @@ def told(points: Points, metric: str, series: str, facet: str) -> str:
     return ", ".join(
         f"{point} and {theirs[x]} at {x:g}" for x, point in ours.items() if x in theirs
     )
+
+
+def less_order(sizes: list[float], times: list[float], result: str) -> Outcome | None:
+    """Judge an answer that asks for less order than optimal, by its bytes and its time.
+
+    Both are multiples of optimal's; ``result`` tells the bytes, and why.
+    """
+    if not sizes or not times:
+        return None
+
+    def verdict(limit: float) -> str:
+        quick = all(time <= AS_QUICK.value for time in times)
+        return answered(always=quick and all(y <= limit for y in sizes), sometimes=quick)
+
+    whole = f"Time from send to delivery x{spread(times)} of optimal's. {result}"
+    short = f"x{spread(times)} of optimal's time, x{spread(sizes)} of its control"
+    return Outcome(f"{whole} {AS_LITTLE.said(verdict)}", verdict(AS_LITTLE.value), short)

@@ -271,7 +271,7 @@ class _Event(NamedTuple):
 
 
 def _events(schedule: Schedule, trace: Trace, warm_up: int) -> Iterator[_Event]:
-    """Yield what happened, in its order; after ``warm_up`` deliveries per process it is measured."""
+    """Yield what happened; what follows ``warm_up`` deliveries per process is measured."""
     deliveries = 0
     for event in (int(value) for value in trace.order if value >= 0):
         is_measured = deliveries >= warm_up * schedule.n

@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from random import Random
 from typing import Any, Protocol
+
+import numpy as np
 
 from antecede.protocols.specs import Copy
 from antecede.sim.schedule import Schedule
@@ -38,7 +39,7 @@ def play(
     the bytes of control of a copy. What is not a message (``number`` is 0) counts as added, and
     has random delays of the same mean.
     """
-    names, rng = schedule.names, Random(schedule.seed)  # noqa: S311 - a workload, not a secret
+    names, rng = schedule.names, np.random.default_rng(schedule.seed)
     place_of = {name: place for place, name in enumerate(names)}
     rows: dict[tuple[str, int], int] = {}
     sent = [0] * schedule.n
@@ -81,7 +82,7 @@ def play(
                 delay = float(schedule.delays[low + to])
                 carried += bytes_ * is_measured
             else:
-                delay = rng.expovariate(1 / mean)
+                delay = rng.exponential(mean)
                 added, extra = added + is_measured, extra + bytes_ * is_measured
             made += 1
             heappush(flying, (now + delay, made, one))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
-from antecede.study.limits import AS_LITTLE, AS_QUICK
-from antecede.study.open_questions import BYTES, KS, LATENCY, answered, arguments, told
-from antecede.study.points import Points, spread
+from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, less_order, told
+from antecede.study.points import Points
 
 OURS = "non_atomic"
 PARTS = (1, 5, 20)
@@ -53,7 +52,7 @@ def findings(points: Points) -> Iterator[str]:
     "Question: what does it take to order only between different non-atomic events?",
     "Protocol non_atomic, for events that are runs of one process's sends: definition, oracle, "
     "explorer, mutants and counterexamples (tests/protocols/test_non_atomic.py); experiment "
-    "non_atomic for its cost. Events that span several processes are not covered.",
+    "non_atomic for its cost. Events that span several processes are claim 2.open.2.",
 )
 def _between_events(points: Points) -> Outcome | None:
     parts: list[str] = []
@@ -65,21 +64,12 @@ def _between_events(points: Points) -> Outcome | None:
             sizes += found.values()
             times += points.ratios(LATENCY, cast, OURS).values()
             parts.append(f"{cast}: {told(points, BYTES, OURS, cast)}")
-    if not parts or not times:
-        return None
-
-    def verdict(limit: float) -> str:
-        quick = all(time <= AS_QUICK.value for time in times)
-        return answered(always=quick and all(y <= limit for y in sizes), sometimes=quick)
-
     result = (
-        f"Time from send to delivery x{spread(times)} of optimal's. Bytes of control per copy, "
-        f"non_atomic and optimal, by the mean number of parts: {'; '.join(parts)}. Less order "
-        "takes more information, because the parts of an event do not replace each other. "
-        f"{AS_LITTLE.said(verdict)}"
+        "Bytes of control per copy, non_atomic and optimal, by the mean number of parts: "
+        f"{'; '.join(parts)}. Less order takes more information, because the parts of an event do "
+        "not replace each other."
     )
-    short = f"x{spread(times)} of optimal's time, x{spread(sizes)} of its control"
-    return Outcome(result, verdict(AS_LITTLE.value), short)
+    return less_order(sizes, times, result)
 
 
 EXPERIMENT = Experiment(

@@ -57,6 +57,8 @@ def cases(scale: Scale) -> list[Case]:
                 place = ("paper", shorter, seed)
                 found.append(Case("bounded", *place, BOUNDED, n, cast, {"k": 2 * n}))
                 found += [Case(name, *place, name, n, cast) for name in (SEMANTIC, VECTORS)]
+                if scale.points < 6:
+                    place = ("paper", shorter | {"received": scale.side_warm_up}, seed)
                 found += [
                     Case(PRS, *place, series, n, cast, options)
                     for series, options in READINGS.items()

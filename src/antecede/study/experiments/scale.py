@@ -32,13 +32,13 @@ MANY = {
 FEW = {
     ("broadcast", "flooding"): (30, 100, 300, 1_000),
     ("broadcast", "tree"): (30, 100, 300, 1_000),
-    ("broadcast", "permits"): (8, 16, 32, 56),
-    ("broadcast", LEVELS): (4, 16, 64),
+    ("broadcast", "permits"): (6, 12, 24, 40),
+    ("broadcast", LEVELS): (4, 12, 36),
     ("broadcast", "broadcast"): (10, 30, 100, 300),
     ("broadcast", "optimal"): (10, 30, 100, 300),
     ("unicast", "tree"): (30, 100, 300, 1_000),
     ("unicast", "permits"): (6, 12, 24),
-    ("unicast", LEVELS): (4, 16, 64),
+    ("unicast", LEVELS): (4, 12, 36),
     ("unicast", "optimal"): (10, 20, 50, 100),
 }
 FIVE_N, TWO_N = 300, 5_000

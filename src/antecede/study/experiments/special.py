@@ -48,7 +48,7 @@ def options_of(series: str, facet: str) -> dict[str, Any]:
 def cases(scale: Scale) -> list[Case]:
     """Return the special cases beside optimal and matrix, where each applies."""
     found = []
-    received = min(scale.side, 100)
+    received = min(scale.side, 100 if scale.points >= 6 else 60)
     for facet, names in SERIES.items():
         clusters = CLUSTERS.get(facet)
         n = _LARGE * clusters if clusters else scale.n_or(_N)
