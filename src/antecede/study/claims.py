@@ -302,8 +302,8 @@ TESTED: tuple[Claim, ...] = (
         "skipped (tests/endpoint/test_skip.py).",
         Outcome(
             "A stopped process resumes from its snapshot. That a process is lost must be declared; "
-            "what waits for it is then delivered, and marked. Nothing here detects a loss, and what "
-            "only the lost process had is gone.",
+            "what waits for it is then delivered, and marked. Nothing here detects a loss, and "
+            "what only the lost process had is gone.",
             PARTLY,
             "restarts; a loss must be declared",
         ),
