@@ -227,9 +227,9 @@ def _units(log: Info) -> Iterator[tuple[int, int, int]]:
 
 
 def matrix_cells(
-    schedule: Schedule, trace: Trace, *, warm_up: int, own_column: bool
-) -> dict[str, float]:
-    """Return the non-zero cells of RST's matrix per copy, with or without the sender's column.
+    schedule: Schedule, trace: Trace, *, warm_up: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the non-zero cells of RST's matrix per copy, with and without the sender's column.
 
     As triples of two ids and a count they take 8 bytes each.
     """
@@ -237,7 +237,7 @@ def matrix_cells(
     sent = np.zeros((n, n, n), np.int32)
     carried: dict[int, np.ndarray[Any, np.dtype[np.int32]]] = {}
     left = np.diff(schedule.offsets)  # copies of each message that are to be delivered
-    copies = cells = deliveries = 0
+    copies = cells = own = deliveries = 0
     for message, place, is_measured in _events(schedule, trace, warm_up):
         if place >= 0:
             np.maximum(sent[place], carried[message], out=sent[place])
@@ -250,16 +250,19 @@ def matrix_cells(
         dests = schedule.dests[schedule.offsets[message] : schedule.offsets[message + 1]]
         if is_measured:
             mine = sent[sender]
-            count = int(np.count_nonzero(mine))
-            count -= 0 if own_column else int(np.count_nonzero(mine[:, sender]))
-            copies, cells = copies + len(dests), cells + count * len(dests)
+            copies, cells = copies + len(dests), cells + int(np.count_nonzero(mine)) * len(dests)
+            own += int(np.count_nonzero(mine[:, sender])) * len(dests)
         sent[sender][sender, dests] += 1
         carried[message] = sent[sender].copy()
-    return {
-        "deliveries": deliveries,
-        "entries_per_copy": cells / max(1, copies),
-        "model_bytes_per_copy": 8 * cells / max(1, copies),
-    }
+    every, others = (
+        {
+            "deliveries": deliveries,
+            "entries_per_copy": count / max(1, copies),
+            "model_bytes_per_copy": 8 * count / max(1, copies),
+        }
+        for count in (cells, cells - own)
+    )
+    return every, others
 
 
 class _Event(NamedTuple):

@@ -8,26 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from antecede.protocols.specs import Copy
+from antecede.protocols.specs import Copy, Specified
 from antecede.sim.schedule import Schedule
-
-
-class Process(Protocol):
-    """One process; ``send`` is called by whoever makes it."""
-
-    outbox: list[Copy]
-
-    def receive(self, copy: Copy) -> list[Copy]:
-        """Take a copy; return the messages delivered, in order."""
 
 
 def play(
     schedule: Schedule,
-    processes: Sequence[Process],
+    processes: Sequence[Specified],
     send: Callable[[int, int, frozenset[str]], None],
     size: Callable[[Copy], int],
     *,

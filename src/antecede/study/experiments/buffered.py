@@ -18,6 +18,8 @@ GAP = 0.1
 _N = 10
 _RECEIVED = 10_000
 """A queue at a load of 0.9 forgets how it began only after hundreds of messages."""
+_HIGH, _SHORT = 0.8, 2_500
+"""Below such a load it forgets sooner, so quick runs are shorter."""
 FACETS: dict[str, tuple[str, dict[str, Any]]] = {
     "reordering": ("paper", {"cast": "unicast"}),
     "fifo": ("paper", {"cast": "unicast", "fifo": True}),
@@ -40,9 +42,11 @@ def theory(load: float) -> float | None:
 def cases(scale: Scale) -> list[Case]:
     """Return buffered and matrix as the round trip grows, to beyond what a queue can bear."""
     found = []
-    lengths = {"received": _RECEIVED, "warm_up": _RECEIVED // 5}
+    is_quick = scale.points < 6
     for facet, (workload, more) in FACETS.items():
-        for load in FEWER if scale.points < 6 else LOADS:
+        for load in FEWER if is_quick else LOADS:
+            received = _SHORT if is_quick and load < _HIGH else _RECEIVED
+            lengths = {"received": received, "warm_up": received // 5}
             delay = f"exponential:{load * GAP / 2:g}"
             arguments = {"n": scale.n_or(_N), "delay": delay, **lengths, **more}
             found += [

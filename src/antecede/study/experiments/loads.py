@@ -31,12 +31,13 @@ RST, OURS = "matrix", "semantic"
 def cases(scale: Scale) -> list[Case]:
     """Return semantic and matrix on the same schedules, as the load grows."""
     found = []
+    longest = scale.side if scale.points >= 6 else min(scale.side, 120)
     for facet, (workload, more) in FACETS.items():
         for load in scale.thin(LOADS):
             arguments = {
                 "n": scale.n_or(scale.side_n),
-                "received": min(scale.side, _RECEIVED.get(facet, _FEWER)),
-                "warm_up": min(scale.side_warm_up, 100),
+                "received": min(longest, _RECEIVED.get(facet, _FEWER)),
+                "warm_up": min(longest // 2, 100),
                 "delay": f"exponential:{load / 10:g}",
                 "semantics": SEMANTICS,
                 **more,

@@ -12,7 +12,7 @@ from antecede.study.points import Points, judged
 from antecede.study.replays import KINDS, redundancy
 
 _N = 8
-_QUICK_LENGTHS = (20, 40, 80)
+_QUICK_LENGTHS = (12, 24, 48)
 _LENGTHS = (50, 100, 200, 400)
 """Messages received per process; a first half of the same length is not measured."""
 _DELAY = "exponential:0.05"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from antecede.protocols.specs import Copy, Patient
+from antecede.protocols.specs import Copy, Specified
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.study.measuring import Task
 from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, less_order
@@ -40,7 +40,7 @@ class Control(NamedTuple):
     log: Log
 
 
-class Process(Patient):
+class Process(Specified):
     """A process that orders m before M only if their groups differ.
 
     The logs are those of [KS98], but a message x to d, sent after m in another group, stands for m
@@ -58,9 +58,9 @@ class Process(Patient):
         self.group = ALONE
         """The group of the last message that was sent or delivered here."""
 
-    def send(self, dests: frozenset[str], group: int) -> None:
-        """Send a message of a group."""
-        self.group = group
+    def send(self, dests: frozenset[str], after: int | None = None) -> None:
+        """Send a message; ``after`` is its group."""
+        group = self.group = after or ALONE
         guarded = self.guarded(dests, group)
         number = self.newest[self.j] + 1
         for d in sorted(dests):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
+from antecede.sim.schedule import Schedule
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
 from antecede.study.limits import THINNED
 from antecede.study.measuring import Task, measure_run, run, timing
@@ -38,11 +40,17 @@ def measure(task: Task) -> dict[str, Any]:
     """Measure a run; for the cells of the matrix, replay it and count them."""
     if task.series not in (CELLS, OWN):
         return measure_run(task)
+    with_own, without, rest = _replayed(task.schedule, task.warm_up)
+    return {**(with_own if task.series == CELLS else without), **rest}
+
+
+@lru_cache(maxsize=1)
+def _replayed(schedule: Schedule, warm_up: int) -> tuple[dict[str, Any], ...]:
+    """Replay a run of the matrix once for both of the cases that need it; they follow another."""
+    task = Task(RST, RST, {}, schedule, warm_up)
     base = run(RST, task)
-    cells = matrix_cells(
-        task.schedule, base.trace, warm_up=task.warm_up, own_column=task.series == CELLS
-    )
-    return {**cells, **timing(task, base.trace), "seconds": base.metrics["seconds"]}
+    rest = {**timing(task, base.trace), "seconds": base.metrics["seconds"]}
+    return *matrix_cells(schedule, base.trace, warm_up=warm_up), rest
 
 
 def findings(points: Points) -> Iterator[str]:
