@@ -18,6 +18,7 @@ from antecede.audit.api import audit_log
 from antecede.audit.verdicts import Asked
 from antecede.errors import LogError, UsageError
 from antecede.events.fields import fields_of
+from antecede.events.inputs import log_of
 from antecede.events.sources import Log, Source, form_of, read
 from tests.support.traces import (
     REVERSED,
@@ -181,9 +182,9 @@ def test_records_that_are_no_events_are_left_out(tmp_path: Path) -> None:
     assert (len(log.events), log.bad) == (5, 21)
     assert judged(log) == [("mail", "m1", "m2")]
     with pytest.raises(
-        UsageError, match=r"no record of app.jsonl says at 'action' whether it is a"
+        UsageError, match=r"no record of app.jsonl says at 'message' whether it is a"
     ):
-        read(Source(path, fields={"kind": "action"}))
+        read(Source(path, fields={"kind": "message"}))
     for wrong, reason in (
         ("message", "use PART=PATH"),
         ("colour=x", "no part 'colour'"),
@@ -228,6 +229,21 @@ def in_elasticsearch(spans: Any) -> bytes:
     return json.dumps({"hits": {"hits": [{"_source": row} for row in rows]}}).encode()
 
 
+def zipkin_1(spans: Any) -> str:
+    """Return spans as version 1 had them: what happened where is told by annotations."""
+    words = {"PRODUCER": ("ms", "ws"), "CONSUMER": ("mr", "wr")}
+    rows = []
+    for row in json.loads(zipkin(spans)):
+        place, tags, kind = row.pop("localEndpoint"), row.pop("tags"), row.pop("kind", "")
+        times = row["timestamp"], row["timestamp"] + row["duration"]
+        marks = zip(words.get(kind, ()), times, strict=False)
+        row["annotations"] = [{"value": w, "timestamp": t, "endpoint": place} for w, t in marks]
+        notes = {"lc": "", **tags}.items()
+        row["binaryAnnotations"] = [{"key": k, "value": v, "endpoint": place} for k, v in notes]
+        rows.append(row)
+    return json.dumps([rows])
+
+
 TRACES: dict[str, tuple[Callable[[Any], str | bytes], str]] = {
     "OTLP in protobuf": (protobuf, "otlp"),
     "OTLP in protobuf, several messages": (framed, "otlp"),
@@ -240,6 +256,7 @@ TRACES: dict[str, tuple[Callable[[Any], str | bytes], str]] = {
     "Go's console exporter": (printed_by_go, "spans"),
     "flat spans": (flat, "spans"),
     "Zipkin": (zipkin, "zipkin"),
+    "Zipkin, version 1": (zipkin_1, "zipkin"),
 }
 
 
@@ -269,9 +286,7 @@ def test_half_a_protobuf_file_is_one_line(tmp_path: Path, cut: int) -> None:
 FOREIGN = {
     "X-Ray": {"Traces": [{"Id": "1", "Segments": [{"Id": "2", "Document": "{}"}]}]},
     "X-Ray's segments": {"trace_id": "1-58-a0", "id": "2", "name": "shop", "subsegments": []},
-    "Zipkin's version 1": [
-        {"traceId": "1", "id": "2", "annotations": [{"value": "cs", "endpoint": {}}]}
-    ],
+    "X-Ray's segments alone": {"trace_id": "1-58-a0", "id": "2", "name": "x", "start_time": 1.5},
     "CloudEvents": {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.made"},
     "Debezium": {"payload": {"op": "c", "ts_ms": 1, "source": {"table": "orders"}}},
 }
@@ -282,6 +297,55 @@ def test_what_cannot_tell_is_said_in_one_line(tmp_path: Path, name: str) -> None
     for file in ("export", "export.json", "export.jsonl"):
         path = tmp_path / file
         path.write_text(json.dumps(FOREIGN[name]))
-        with pytest.raises(LogError, match=rf"cannot read '.*{file}': {name}") as error:
+        said = name.removesuffix(" alone")
+        with pytest.raises(LogError, match=rf"cannot read '.*{file}': {said}") as error:
             read(Source(path))
         assert "\n" not in str(error.value)
+
+
+UNMAPPED = {
+    "docker.log": lines(list(map(docker, STORY))),
+    "journal.json": lines(list(map(journald, STORY))),
+    "search.json": json.dumps({"hits": {"hits": [{"_source": ecs(row)} for row in STORY]}}),
+    "array.json": json.dumps(list(map(ecs, STORY)), indent=1),
+    "ecs.ndjson": lines(list(map(ecs, STORY))),
+}
+
+
+@pytest.mark.parametrize("name", UNMAPPED)
+def test_records_without_a_mapping_are_shown_with_what_they_have(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(UNMAPPED[name])
+    with pytest.raises(LogError, match=r"--field process=PATH .*the first has ") as error:
+        read(Source(path))
+    has = {"docker.log": "log.order", "journal.json": "MESSAGE"}.get(name, "labels.order_id")
+    assert has in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_path_that_no_record_has_is_refused(tmp_path: Path) -> None:
+    """A misspelt process would be the name of the file, and a misspelt time the order of lines."""
+    path = tmp_path / "ecs.jsonl"
+    path.write_text(lines(list(map(ecs, STORY))))
+    for part, slip in (("process", "service.nam"), ("time", "timestamp"), ("message", "order_id")):
+        fields = {**ECS_FIELDS, part: slip}
+        words = f"no record has '{slip}', which is to be the {part}; the first has .*service.name"
+        with pytest.raises(UsageError, match=words):
+            read(Source(path, fields=fields))
+        with pytest.raises(UsageError, match=words):
+            log_of(list(map(ecs, STORY)), fields)
+    path.write_text(lines([*map(ecs, STORY), {**ecs(STORY[0]), "service": {}}]))
+    found = read(Source(path, fields=ECS_FIELDS))
+    assert (len(found.events), found.bad) == (5, 1)
+    assert found.rejected.column("reason").to_pylist() == ["it has no process"]
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.json"])
+def test_events_without_numbers_are_in_the_order_of_times(tmp_path: Path, name: str) -> None:
+    rows = [{k: v for k, v in row.items() if k != "seq"} for row in EVENTS]
+    rows = [{**row, "time": f"{DAY}{n}Z"} for n, row in enumerate(rows)][::-1]
+    table = ",".join(rows[0]) + "\n" + "".join(",".join(map(str, r.values())) + "\n" for r in rows)
+    text = {"log.csv": table, "log.json": json.dumps(rows)}.get(name, lines(rows))
+    path = tmp_path / name
+    path.write_text(text)
+    assert judged(read(Source(path))) == [("mail", "m1", "m2")]

@@ -7,11 +7,11 @@ as ``labels.order_id``. With such a mapping, kinds may be words such as ``sent``
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from antecede.errors import LogError, UsageError
+from antecede.errors import LogError, UsageError, shown
 from antecede.events.kinds import kind_of
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
 
@@ -36,10 +36,48 @@ def fields_of(texts: Sequence[str]) -> dict[str, str]:
 
 def require_parts(fields: Mapping[str, str]) -> None:
     """Refuse a mapping of what is no part of an event."""
-    for part in fields:
+    for part, path in fields.items():
         if part not in PARTS:
             msg = f"an event has no part {part!r}; its parts are {', '.join(PARTS)}"
             raise UsageError(msg)
+        if not isinstance(path, str):
+            msg = f"the place of {part} is {shown(path)}; give the name of a column, or a path"
+            raise UsageError(msg)
+
+
+def require_paths(records: Iterable[object], fields: Mapping[str, str]) -> None:
+    """Refuse a path that no record has: a slip of the pen would make another log of it."""
+    absent, first = dict(fields), None
+    for record in records:
+        if isinstance(record, Mapping):
+            first = record if first is None else first
+            absent = {
+                part: path
+                for part, path in absent.items()
+                if path not in record and value_at(record, path) is None
+            }
+        if not absent:
+            return
+    for part, path in absent.items() if first is not None else ():
+        msg = f"no record has {path!r}, which is to be the {part}; the first has {names_in(first)}"
+        raise UsageError(msg)
+
+
+def names_in(record: object) -> str:
+    """Return the paths of what a record has, as many as fit into a line."""
+    found = list(_paths(record))
+    return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+
+
+def _paths(record: object, above: str = "") -> Iterator[str]:
+    if isinstance(record, str) and record.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(record)
+    if isinstance(record, Mapping) and above.count(".") < 4:
+        for name, value in record.items():
+            yield from _paths(value, f"{above}.{name}" if above else str(name))
+    elif above:
+        yield above
 
 
 def value_at(record: object, path: str) -> Any:

@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from antecede.errors import UsageError, shown
-from antecede.events.fields import kinds_read, picked, renamed, require_parts, with_seq
+from antecede.events.fields import (
+    kinds_read,
+    picked,
+    renamed,
+    require_parts,
+    require_paths,
+    with_seq,
+)
 from antecede.events.log import Log, Source, rejected_table, sorted_out, table_of_records
 from antecede.events.rule import Event, Rejected, seconds_of
 from antecede.events.sources import read, refuse_empty, sources_in
@@ -27,6 +35,9 @@ def log_of(events: object, columns: Mapping[str, str] | None = None) -> Log:
     of columns, rows as mappings or events, or the paths of files. ``columns`` says what the parts
     of an event are called there, such as ``{"message": "order_id"}``.
     """
+    if not isinstance(columns, Mapping | None):
+        msg = f"columns is {shown(columns)}; give a dict, such as {{'message': 'order_id'}}"
+        raise UsageError(msg)
     fields = dict(columns or {})
     require_parts(fields)
     sources = _sources(events, fields)
@@ -54,13 +65,16 @@ def _sources(events: object, fields: Mapping[str, str]) -> list[Source]:
 
 def _table(events: Any) -> pa.Table | None:
     """Return a frame of any library as an Arrow table, or None if it is none."""
+    if hasattr(events, "iloc") and not hasattr(events, "columns"):
+        msg = "events is one column; give a frame with the columns process, seq, kind and message"
+        raise UsageError(msg)
     if hasattr(events, "collect_schema") and hasattr(events, "collect"):  # a lazy frame of Polars
         events = events.collect()
     try:
         if isinstance(events, pyarrow.dataset.Dataset):
             return events.to_table()
         if hasattr(events, "iloc"):
-            return pa.Table.from_pandas(events)
+            return _plain_names(pa.Table.from_pandas(events))
         if hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
             return pa.table(events)
         if isinstance(events, Mapping):
@@ -75,6 +89,16 @@ def _table(events: Any) -> pa.Table | None:
     return None
 
 
+def _plain_names(table: pa.Table) -> pa.Table:
+    """Return a frame whose numbers that name something are whole: pandas makes them fractions."""
+    for name in ("process", "message"):
+        if name in table.column_names and pa.types.is_floating(table.schema.field(name).type):
+            with suppress(pa.ArrowException):
+                whole = table.column(name).cast(pa.int64())
+                table = table.set_column(table.column_names.index(name), name, whole)
+    return table
+
+
 def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:
     """Read rows: mappings, events, or what has ``_asdict``."""
     if hasattr(events, "iloc"):
@@ -85,6 +109,8 @@ def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:
             "rows as dicts, or the path of a log"
         )
         raise UsageError(msg)
+    events = list(events)
+    require_paths(events, fields)
     rejected: list[Rejected] = []
     table = table_of_records(_records(events, fields), rejected)
     return Log(table, rejected_table("", rejected), len(rejected))

@@ -85,7 +85,8 @@ def require_columns(present: Iterable[str]) -> None:
         found = safe(", ".join(have))[:200] or "none"
         msg = (
             f"the log lacks the column{plural} {', '.join(absent)}; it has {found}: "
-            "rename its columns, or add what is missing"
+            "map them with --field process=COLUMN (in Python: columns={'process': 'COLUMN'}), "
+            "or add what is missing"
         )
         raise LogError(msg)
 

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from antecede.errors import LogError, UsageError
 from antecede.events.content import is_stream, stream_content
+from antecede.events.documents import documents, unwrapped
+from antecede.events.fields import names_in
 from antecede.events.formats import FORMATS, format_named, format_of_suffix
 from antecede.events.log import (
     STDIN,
@@ -205,8 +207,7 @@ _XRAY = (
 _FOREIGN = {
     ("Segments", "Document"): _XRAY,
     ("trace_id", "subsegments"): _XRAY,
-    ("annotations", "endpoint", "traceId"): "Zipkin's version 1 is not read; ask the server for "
-    "version 2: /api/v2/traces",
+    ("trace_id", "id", "name", "start_time"): _XRAY,
     ("specversion", "source", "type"): "CloudEvents say who made an event, but not which process "
     "delivered it when; log sends and deliveries, and name their fields: --field kind=PATH",
     ("op", "ts_ms", "source"): "Debezium's change events say what a database wrote, but not which "
@@ -215,12 +216,31 @@ _FOREIGN = {
 
 
 def _refuse_foreign(source: Source) -> None:
-    """Refuse a format that is known for not telling what an audit needs."""
+    """Refuse a format that is known for not telling what an audit needs, and unknown records."""
     head = _head(source) or ""
-    for words, reason in _FOREIGN.items():
-        if all(f'"{word}"' in head for word in words):
-            msg = f"cannot read {str(source.path)!r}: {reason}"
-            raise LogError(msg, path=source.path, reason=reason)
+    found = [why for words, why in _FOREIGN.items() if all(f'"{word}"' in head for word in words)]
+    if not found and _form_by_name(source) != "jsonl" and (names := _names_in(head)):
+        found = [f"its records are neither an event log nor spans{_MAPPING.format(names=names)}"]
+    if found:
+        msg = f"cannot read {source.name!r}: {found[0]}"
+        raise LogError(msg, path=source.path, reason=found[0])
+
+
+#: How to say what records mean.
+_MAPPING = (
+    "; if they are events, say where their parts are: --field process=PATH --field kind=PATH "
+    "--field message=PATH (the first has {names})"
+)
+
+
+def _names_in(head: str) -> str:
+    """Return what the first record of a file has; nothing if the file has no records."""
+    first = head if head.lstrip().startswith(("[", "{")) else ""
+    for _, document in documents(first, []):
+        for record in unwrapped(document):
+            inside = record[0] if isinstance(record, list) and record else record
+            return names_in(inside)
+    return ""
 
 
 def _require_readable(source: Source) -> None:
@@ -283,8 +303,8 @@ def looks_like(sources: Sequence[Source], form: str) -> str:
     best = max(fits, key=lambda name: fits[name], default="")
     if best and fits[best] >= LIKELY:
         return f"; it looks like {best}: give --format {best}"
-    if (_head(sources[0]) or "").lstrip().startswith(("[", "{")):
-        return "; if its records are events, say where their parts are: --field message=PATH"
+    if names := _names_in(_head(sources[0]) or ""):
+        return _MAPPING.format(names=names)
     return "; if it is another text format, describe its events with --pattern"
 
 

@@ -42,6 +42,7 @@ _WRAPPED = re.compile(r'"(_source|hits|line)"\s*:|"data"\s*:\s*\{')
 _HEAD = 1 << 16
 #: A span of a trace may have "process" as a value.
 _KEY = re.compile(r'"(process|kind)"\s*:')
+_SEQ = re.compile(r'"seq"\s*:')
 
 
 def _read(source: Source) -> Log:
@@ -130,6 +131,8 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
 def _sniff(head: str) -> float:
     """Return the share of lines, or whether it is a list, of objects with a process and a kind."""
     lines = first_lines(head)
+    if not _SEQ.search(head):
+        return 0.0  # Without numbers they are records.
     if not _is_on_lines(head):
         return float({"process", "kind"} <= {*_KEY.findall(head)})
     fits = [line.startswith("{") and {"process", "kind"} <= {*_KEY.findall(line)} for line in lines]

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from antecede.errors import UsageError
 from antecede.events.documents import documents, quoted, unwrapped
 from antecede.events.drafts import Draft, log_of_drafts
-from antecede.events.fields import picked
+from antecede.events.fields import picked, require_paths
 from antecede.events.kinds import kind_of
 from antecede.events.log import Format, Log, Source, read_text, reading
 from antecede.events.patterns import compile_pattern
 from antecede.events.rule import NO_KIND, Rejected
-from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, SEND
+from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
 
-_NO_MESSAGE = "it has no message"
+#: What an event log without numbers has.
+_PARTS = {"process", "kind", "message"}
 
 
 def _read(sources: Sequence[Source]) -> dict[str, Log]:
@@ -35,17 +37,20 @@ def _read(sources: Sequence[Source]) -> dict[str, Log]:
     patterns = {kind: compile_pattern(text, option) for kind, text, option in options if text}
     drafts: list[Draft] = []
     rejected: list[tuple[Source, Rejected]] = []
+    records: list[tuple[Source, int, object]] = []
     for source in sources:
         with reading(source, "records"):
             text = read_text(source)
         bad: list[Rejected] = []
-        for line, record in _records(text, bad):
-            found = _draft(source, line, record, patterns)
-            if isinstance(found, str):
-                bad.append(Rejected(line, quoted(record), found))
-            else:
-                drafts.append(found)
+        records += [(source, line, record) for line, record in _records(text, bad)]
         rejected += [(source, row) for row in bad]
+    require_paths((record for *_, record in records), first.fields)
+    for source, line, record in records:
+        found = _draft(source, line, record, patterns)
+        if isinstance(found, str):
+            rejected.append((source, Rejected(line, quoted(record), found)))
+        else:
+            drafts.append(found)
     kind = {**first.fields}.get("kind", "kind")
     if not (drafts or patterns) and any(row.reason == NO_KIND for _, row in rejected):
         msg = (
@@ -83,8 +88,11 @@ def _draft(source: Source, line: int, record: object, patterns: Mapping[str, Any
             parts |= {k: v.strip() for k, v in found.groupdict().items() if v is not None}
     if kind is None:
         return NO_KIND
-    if not parts.get("message"):
-        return _NO_MESSAGE
+    needed = ["process"] if "process" in source.fields else []
+    needed += [] if kind == LOCAL else ["message"]
+    for part in needed:
+        if not parts.get(part):
+            return f"it has no {part}"
     return Draft(source, line, kind, parts, quoted(record), is_record=True)
 
 
@@ -94,4 +102,13 @@ def _text(value: object) -> str:
     return str(value)
 
 
-FORMAT = Format("records", (), _read, options=frozenset({"send", "deliver", "fields"}))
+def _sniff(head: str) -> float:
+    """Look for an event log without numbers."""
+    if head.lstrip().startswith(("{", "[")):
+        names = {*re.findall(r'"(process|kind|message|seq)"\s*:', head)}
+    else:
+        names = {name.strip(' "') for name in head.partition("\n")[0].split(",")}
+    return float(names >= _PARTS and "seq" not in names)
+
+
+FORMAT = Format("records", (), _read, _sniff, options=frozenset({"send", "deliver", "fields"}))

@@ -1,6 +1,6 @@
-"""Zipkin's JSON, version 2: lists of spans, as its servers take them and answer with.
+"""Zipkin's JSON, versions 1 and 2: lists of spans, as its servers take them and answer with.
 
-The two halves of an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector
+A span of version 1 has both ends of a call, told by annotations. The two halves of an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector
 wrote the file, they are in the tags. `antecede.events.spans` says which spans are events.
 """
 
@@ -22,13 +22,50 @@ from antecede.events.spans import (
 )
 
 _MICROSECOND = 1000
+#: The annotations of version 1 at the start and the end of a span, and its kind.
+_ENDS = (
+    ("cs", "cr", "CLIENT"),
+    ("sr", "ss", "SERVER"),
+    ("ms", "ws", "PRODUCER"),
+    ("mr", "wr", "CONSUMER"),
+)
 
 
 def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
     """Yield the spans of a list, of a list of traces, or of one span alone."""
     for part in document if isinstance(document, list) else [document]:
         for raw in part if isinstance(part, list) else [part]:
-            yield raw, _span(raw)
+            for half in _halves(raw):
+                yield raw, _span(half)
+
+
+def _halves(raw: Any) -> Iterator[object]:
+    """Yield a span as version 2 has it: once for each end of which a span of version 1 tells."""
+    if not isinstance(raw, dict) or "localEndpoint" in raw:
+        yield raw
+        return
+    marks, notes = _told(raw, "annotations"), _told(raw, "binaryAnnotations")
+    by_word = {mark.get("value"): mark for mark in marks}
+    ends = [
+        (by_word[first], by_word.get(last, {}), kind)
+        for first, last, kind in _ENDS
+        if first in by_word
+    ]
+    for mark, last, kind in ends:
+        place, start, end = mark["endpoint"], mark.get("timestamp"), last.get("timestamp")
+        length = end - start if isinstance(start, int) and isinstance(end, int) else None
+        about = {"localEndpoint": place, "kind": kind, "timestamp": start, "duration": length}
+        own = [note for note in notes if note["endpoint"] == place]
+        yield {**raw, **about, "tags": {str(note.get("key")): note.get("value") for note in own}}
+    if not ends:  # It tells of something inside a service.
+        yield {**raw, "localEndpoint": next((one["endpoint"] for one in [*marks, *notes]), None)}
+
+
+def _told(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return what version 1 tells about a span, as far as it says where that was."""
+    found = raw.get(name)
+    rows = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("endpoint"), dict)]
 
 
 def _span(raw: object) -> Span | str:
@@ -71,7 +108,8 @@ def _links(tags: Mapping[str, Any]) -> tuple[Ref, ...]:
 
 
 def _sniff(head: str) -> float:
-    return float('"traceId"' in head and '"localEndpoint"' in head)
+    is_old = '"annotations"' in head and '"endpoint"' in head
+    return float('"traceId"' in head and ('"localEndpoint"' in head or is_old))
 
 
 FORMAT = format_of_spans("zipkin", _spans, _sniff)
