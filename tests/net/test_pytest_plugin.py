@@ -107,3 +107,29 @@ def test_without_violations_it_is_quiet(tmp_path: Path, words: tuple[str, ...]) 
     assert done.returncode == 0, done.stdout
     assert "ausal" not in done.stdout
     assert not (tmp_path / "causal-order").exists()
+
+
+KEPT = """
+import test_shop
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+
+class Kept(test_shop.Service):
+    tracers = {}
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.tracer = self.tracers[name]
+
+for name in ("shop", "bank", "mail"):
+    provider = TracerProvider(resource=Resource({"service.name": name}))
+    Kept.tracers[name] = provider.get_tracer("shop")
+test_shop.Service = Kept
+"""
+
+
+def test_providers_that_a_conftest_makes_are_heard_too(tmp_path: Path) -> None:
+    (tmp_path / "test_shop.py").write_text(SHOP)
+    (tmp_path / "conftest.py").write_text(f"import sys; sys.path.insert(0, '.')\n{KEPT}")
+    done = run(tmp_path, "--causal-order", "-k", "order")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr

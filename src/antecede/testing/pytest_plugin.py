@@ -38,9 +38,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Begin to collect spans before a conftest.py may make providers."""
+    pytest_configure(early_config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to collect spans."""
-    if config.getoption("--causal-order"):
+    """Begin to collect spans, unless that was done before."""
+    early = getattr(config.known_args_namespace, "causal_order", False)
+    if (early or config.getoption("causal_order", default=False)) and COLLECTOR not in config.stash:
         config.stash[COLLECTOR] = Collector()
         config.stash[COLLECTOR].start()
 
@@ -115,16 +121,17 @@ def pytest_runtest_makereport(
     """Audit what a test left behind, once it has passed."""
     report = yield
     collector = item.config.stash.get(COLLECTOR, None)
-    if collector is None or call.when == "teardown":
+    if collector is None or call.when == "setup":
         return report
-    spans = collector.take() if call.when == "call" else []
-    if call.when == "call" and report.passed:
-        for what, told, page in _judged(item, spans):
-            if page is None:
-                report.sections.append(("causal order", f"{what}: {told}"))
-            else:
-                report.outcome = "failed"
-                report.longrepr = f"Causal order was broken in the {what}. {told}\nDrawn in {page}"
+    spans = collector.take()  # What comes after the test is no part of the next one.
+    broken = []
+    for what, told, page in _judged(item, spans) if call.when == "call" and report.passed else ():
+        if page is None:
+            report.sections.append(("causal order", f"{what}: {told}"))
+        else:
+            broken.append(f"Causal order was broken in the {what}. {told}\nDrawn in {page}")
+    if broken:
+        report.outcome, report.longrepr = "failed", "\n".join(broken)
     return report
 
 
