@@ -65,7 +65,20 @@ def speak(address: str, *, reverse: bool, compression: Compression = Compression
 def listening(*words: str) -> tuple[subprocess.Popen[str], str]:
     """Start ``antecede audit --listen``; return it and the address it says."""
     program = subprocess.Popen(
-        [sys.executable, "-m", "antecede", "audit", "--listen", "127.0.0.1:0", *words],
+        # Shells let what they start in the background ignore Ctrl-C.
+        [
+            "sh",
+            "-c",
+            'trap "" INT; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "antecede",
+            "audit",
+            "--listen",
+            "127.0.0.1:0",
+            *words,
+        ],
         env={**os.environ, "PYTHONPATH": str(SRC)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -76,12 +89,17 @@ def listening(*words: str) -> tuple[subprocess.Popen[str], str]:
     return program, address
 
 
-@pytest.mark.parametrize("reverse", [True, False])
-def test_a_real_exporter_is_heard_and_audited(tmp_path: Path, reverse: bool) -> None:
+@pytest.mark.parametrize(
+    ("reverse", "stop"),
+    [(True, signal.SIGINT), (False, signal.SIGINT), (True, signal.SIGTERM)],
+)
+def test_a_real_exporter_is_heard_and_audited(
+    tmp_path: Path, reverse: bool, stop: signal.Signals
+) -> None:
     out = tmp_path / "out"
     program, address = listening("--out", str(out))
     speak(address, reverse=reverse)
-    program.send_signal(signal.SIGINT)
+    program.send_signal(stop)
     said, trouble = program.communicate(timeout=600)
     if not reverse:
         assert program.returncode != 1, said + trouble

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 import antecede
 from antecede.cli import doctor, node, protocols
-from antecede.cli.shown import fitted_table, say
+from antecede.cli.main import command_line
+from antecede.cli.shown import fitted_table, say, told_if_slow
 from antecede.study.results import COMPARED
 
 WIDTHS = (60, 80, 250)
@@ -96,3 +99,21 @@ def test_sentences_break_between_words_on_a_terminal_only(
     assert told == [
         "  the-first-word and", "  some/other/path", "  and then a word", "another line",
     ]  # fmt: skip
+
+
+def test_only_what_is_slow_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with told_if_slow("quick", 60):
+        pass
+    with told_if_slow("slow", 0.01):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "antecede: slow\n"
+
+
+@pytest.mark.parametrize("verb", ["audit", "advise", "report"])
+def test_help_fits_a_terminal(verb: str) -> None:
+    """No option's help may be squeezed into a narrow column by a long name beside it."""
+    done = CliRunner().invoke(command_line(verb), [verb, "--help"], env={"COLUMNS": "80"})
+    lines = done.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 80
+    assert "\N{HORIZONTAL ELLIPSIS}" not in done.output

@@ -76,6 +76,7 @@ def advise(
     from antecede.advise.api import costs_on
     from antecede.advise.results import write
     from antecede.advise.traffic import schedule_of_log
+    from antecede.cli.shown import told_if_slow
     from antecede.events.sources import read, titled
     from antecede.runs import RunFolder
     from antecede.sim.workloads import check_seed
@@ -98,10 +99,12 @@ def advise(
     with RunFolder.open(out, "advise", options=options, seed=seed) as folder:
         found, name = read(sources, execution), titled(sources, execution)
         schedule = schedule_of_log(found, name, delay=delay, seed=seed)
+        telling = told_if_slow("running the protocols; what has to be compiled is kept for later")
         with (
             nullcontext()
             if local
-            else session(master, app="antecede-advise", light=True, wait=wait) as spark
+            else session(master, app="antecede-advise", light=True, wait=wait) as spark,
+            telling,
         ):
             costs = costs_on(schedule, protocol, spark=spark, progress=progress)
         summary = write(folder, schedule, costs, found, name)
@@ -120,6 +123,9 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from antecede.report.advise_page import messages_in_words
 
     # The page has all columns, and the rows skipped.
+    for words in (result["reason"], result["need"]):
+        if words:
+            say(words)
     on_page = {"added ms/copy, p99", "most copies held", "remark"}
     shown = [k for k, head in enumerate(page.HEADS) if head not in on_page]
     heads = page.heads(result)
@@ -144,7 +150,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
         if names:
             say(f"{words}: {', '.join(names)} (the page says why).")
     say_rejected(result)
-    for words in (result["need"], result["reason"], result["caveat"], result["otherwise"]):
+    for words in (result["caveat"], result["otherwise"]):
         if words:
             say(words)
     say(f"Table and page: {path / 'index.html'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antecede.cli.options import (
+    SPARK,
     Alias,
     AsJson,
     Delimiter,
@@ -49,49 +51,83 @@ if TYPE_CHECKING:
     from antecede.audit.verdicts import Asked
     from antecede.events.log import Source
 
+#: Where the help shows options about the verdict, and about other tools.
+_VERDICT, _TOOLS = "Verdict and exit status", "For other tools"
 AssumeComplete = Annotated[
     bool,
     typer.Option(
         "--assume-complete",
+        rich_help_panel=_VERDICT,
         help="Judge by the events present, even if missing ones could change the verdict.",
     ),
 ]
 CompleteUntilEnd = Annotated[
-    bool | None,
+    bool,
     typer.Option(
-        "--complete-until-end/--not-complete",
-        help="Whether the log of each process is complete up to its last event. Default: it is in "
-        "event logs in JSON lines and CSV, if all rows are valid and the numbers have no gaps.",
-        show_default=False,
+        "--complete-until-end",
+        rich_help_panel=_VERDICT,
+        help="Each process's log is complete up to its last event. Default for JSON lines and CSV "
+        "without gaps.",
     ),
 ]
+NotComplete = Annotated[
+    bool, typer.Option("--not-complete", rich_help_panel=_VERDICT, help="It is not.")
+]
 MaxViolations = Annotated[
-    int, typer.Option(min=0, help="Exit with 0 if at most this many violations count.")
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        show_default=False,
+        rich_help_panel=_VERDICT,
+        help="Exit with 0 if at most this many violations count.",
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        help="Do not count violations that match this regular expression, which is searched "
-        "in 'SENDER -> PROCESS: MESSAGE'. May be repeated."
+        metavar="REGEX",
+        rich_help_panel=_VERDICT,
+        help="Do not count what matches in 'SENDER -> PROCESS: MESSAGE'. May be repeated.",
     ),
 ]
-Junit = Annotated[Path | None, typer.Option(help="Write the result as JUnit's XML to this file.")]
-Sarif = Annotated[Path | None, typer.Option(help="Write the violations as SARIF to this file.")]
+Junit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=_TOOLS, help="Write JUnit's XML."),
+]
+Sarif = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", rich_help_panel=_TOOLS, help="Write the violations as SARIF."),
+]
 Github = Annotated[
-    bool, typer.Option("--github", help="Print annotations for a workflow of GitHub Actions.")
+    bool,
+    typer.Option("--github", rich_help_panel=_TOOLS, help="Print annotations for GitHub Actions."),
 ]
 Listen = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Receive OTLP over HTTP here, such as 127.0.0.1:4318, and audit it when stopped.",
+        help="Receive OTLP over HTTP, such as at 127.0.0.1:4318; audit when stopped.",
     ),
 ]
 Every = Annotated[
-    float | None, typer.Option(min=0.1, help="With --listen: audit every so many seconds too.")
+    float | None,
+    typer.Option(min=0.1, metavar="SECONDS", help="With --listen: audit this often too."),
 ]
-Windows = Annotated[int | None, typer.Option(help="How many windows to cut the log into.")]
-Page = Annotated[bool, typer.Option("--page/--no-page", help="Write index.html, with diagrams.")]
+Windows = Annotated[
+    int | None,
+    typer.Option(metavar="N", rich_help_panel=SPARK, help="Windows to cut the log into."),
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        rich_help_panel=SPARK,
+        show_default=False,
+        help="Memory of the embedded Spark. Default: 4g.",
+    ),
+]
+NoPage = Annotated[bool, typer.Option("--no-page", help="Do not write index.html.")]
 #: How many violations the terminal lists.
 WORST = 10
 RUN_BY_RUN = (
@@ -121,12 +157,13 @@ def audit(
     out: Out = None,
     master: Master = None,
     wait: Wait = 180.0,
-    memory: Annotated[str, typer.Option(help="Memory of the embedded Spark, e.g. 4g.")] = "4g",
+    memory: Memory = "4g",
     assume_complete: AssumeComplete = False,
-    complete_until_end: CompleteUntilEnd = None,
+    complete_until_end: CompleteUntilEnd = False,
+    not_complete: NotComplete = False,
     max_violations: MaxViolations = 0,
     ignore: Ignore = None,
-    page: Page = True,
+    no_page: NoPage = False,
     junit: Junit = None,
     sarif: Sarif = None,
     github: Github = False,
@@ -136,16 +173,19 @@ def audit(
 ) -> None:
     """Check whether, where and how often causal order was broken in a log.
 
-    Writes a folder with tables (Parquet), violations.csv, summary.json and index.html, a page that
-    draws the worst violations. Several executions in one log get a verdict and a folder each. Exit
-    status: 0 order was kept or the violations are allowed, 1 it was broken (in one execution at
-    least), 2 the log cannot tell or the call is wrong.
+    Writes a folder with tables and a page that draws the worst violations, for each execution of
+    several. Exit status: 0 order was kept, or violations are allowed; 1 it was broken; 2 the log
+    cannot tell, or the call is wrong.
 
     Example: `antecede audit examples/shop.jsonl`
     """
     from antecede.audit.results import compiled, require_windows
     from antecede.audit.verdicts import Asked
 
+    if complete_until_end and not_complete:
+        msg = "--complete-until-end and --not-complete contradict each other; leave one out"
+        raise UsageError(msg)
+    until_end = True if complete_until_end else False if not_complete else None
     require_windows(windows)
     wants_spark = wants_spark_only(ctx, local=local)
     call = _Call(
@@ -159,11 +199,11 @@ def audit(
         windows=windows,
         out=out,
         spark={"master": master, "memory": memory, "wait": wait},
-        asked=Asked(assume_complete=assume_complete, complete_until_end=complete_until_end),
+        asked=Asked(assume_complete=assume_complete, complete_until_end=until_end),
         max_violations=max_violations,
         ignore=ignore or [],
         ignored=compiled(ignore or []),
-        page=page,
+        page=not no_page,
         junit=junit,
         sarif=sarif,
         github=github,
@@ -203,8 +243,11 @@ class _Call:
     github: bool
     as_json: bool
 
-    def run(self, logs: list[Path]) -> int:
-        """Audit files, write and print the results, and return the exit status."""
+    def run(self, logs: list[Path], *, are_kept: bool = True) -> int:
+        """Audit files, write and print the results, and return the exit status.
+
+        Files that are not kept are not what annotations point at.
+        """
         from antecede.audit.results import allowance, write_results
         from antecede.audit.small import audit_small, form_of_small
         from antecede.runs import RunFolder
@@ -242,7 +285,7 @@ class _Call:
             summary = write_results(folder, audited, allowed, has_page=self.page)
         results = summary["result"].get("executions", [summary["result"]])
         _warn(results, list(audited.values()))
-        self._tell_others(results, audited, [str(path) for path in logs])
+        self._tell_others(results, audited, [str(path) for path in logs if are_kept])
         if self.as_json:
             typer.echo(json.dumps({**summary, "violations": _all_violations(audited)}, indent=2))
         else:
@@ -263,21 +306,25 @@ class _Call:
             return
         import antecede
         from antecede.audit.results import label, not_ignored
-        from antecede.audit.sentences import missing_sentence, sentence
+        from antecede.audit.sentences import grouped, missing_sentence, sentence
         from antecede.report import ci
 
         found = []
         for result, one in zip(results, audited.values(), strict=True):
+            late = not_ignored(one.audit, "violations", self.ignored)
             told = [
                 f"{label(row)}. {sentence(row, beyond_messages=result['beyond_messages'])}"
-                for row in not_ignored(one.audit, "violations", self.ignored)
+                for row in late
             ]
             lost = not_ignored(one.audit, "missing", self.ignored)
-            told += [f"{label(row)}. {missing_sentence(row)}" for row in lost]
+            rest = [f"{label(row)}. {missing_sentence(row)}" for row in lost]
+            kinds = [_in_words(alike, result) for alike in grouped(late)]
             verdict, reason = result["verdict"], result["reason"]
-            told = told if verdict == "broken" else []
-            place = paths[0] if len(paths) == 1 else one.name
-            found.append(ci.Judged(one.name, place, verdict, reason, told, result["allowed"]))
+            told, kinds = (told + rest, kinds + rest) if verdict == "broken" else ([], [])
+            place = paths[0] if len(paths) == 1 else ""
+            found.append(
+                ci.Judged(one.name, place, verdict, reason, told, kinds, result["allowed"])
+            )
         for path, text in (
             (self.junit, ci.junit(found)),
             (self.sarif, ci.sarif(found, antecede.__version__)),
@@ -293,6 +340,9 @@ def _heard(call: _Call, address: str, every: float | None) -> int:
     """Receive spans until stopped, audit them now and then and at the end; return the status."""
     from antecede.events.listener import Listener
 
+    # Shells let what they start in the background ignore SIGINT; scripts stop it by SIGTERM.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antecede-") as place:
         path = Path(place) / "received.otlp.json"
         with Listener(address, path) as listener:
@@ -302,15 +352,16 @@ def _heard(call: _Call, address: str, every: float | None) -> int:
             try:
                 while True:
                     time.sleep(every or 3600)
-                    if listener.requests > judged:
+                    if every and listener.requests > judged:
                         judged = listener.requests
-                        call.run([path])
+                        call.run([path], are_kept=False)
             except KeyboardInterrupt:
                 pass
         if not listener.requests:
-            msg = f"nothing came to {where}; set OTEL_EXPORTER_OTLP_ENDPOINT=http://{address}"
+            msg = f"nothing came to {where}; set OTEL_EXPORTER_OTLP_ENDPOINT=http://{listener.address}"
             raise UsageError(msg)
-        return call.run([path])
+        typer.echo(f"antecede: auditing what came (requests: {listener.requests:,})", err=True)
+        return call.run([path], are_kept=False)
 
 
 @dataclass
@@ -390,10 +441,18 @@ def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
     return [{"execution": label, **row} for label, found in rows.items() for row in found]
 
 
+def _in_words(alike: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
+    """Return a violation, or several that are alike, in a line."""
+    from antecede.audit.results import label
+    from antecede.audit.sentences import kind_of, sentence
+
+    words = sentence(alike[0], beyond_messages=result["beyond_messages"])
+    return f"{label(alike[0])}. {words}" if len(alike) == 1 else f"{kind_of(alike)}: {words}"
+
+
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
     """List the worst violations that count, and say what does not count and what is allowed."""
-    from antecede.audit.results import label
-    from antecede.audit.sentences import grouped, kind_of, sentence
+    from antecede.audit.sentences import grouped
 
     groups = grouped(rows)
     if rows:
@@ -402,9 +461,7 @@ def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: i
         )
         say(f"{some} (violations.csv has all):")
     for alike in groups[:WORST]:
-        row = alike[0]
-        words = sentence(row, beyond_messages=result["beyond_messages"])
-        say(f"  {label(row)}. {words}" if len(alike) == 1 else f"  {kind_of(alike)}: {words}")
+        say(f"  {_in_words(alike, result)}")
     if result["ignored"]:
         say(f"Ignored: {result['ignored']:,}.")
     if result["allowed"]:

@@ -14,6 +14,8 @@ from antecede.errors import UsageError
 from antecede.events.formats import FORMATS
 
 if TYPE_CHECKING:
+    from typer.models import OptionInfo
+
     from antecede.events.log import Source
 
 
@@ -25,75 +27,79 @@ def path_of(text: str) -> Path:
     return Path(text)
 
 
-Logs = Annotated[
-    list[Path],
-    typer.Argument(
-        parser=path_of,
-        metavar="LOG",
-        help="The log: files (also .gz, .zst and .bz2), folders of them, or - for standard input. "
-        "Several are one log.",
-    ),
-]
-LogsOrNone = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        parser=path_of,
-        metavar="LOG",
-        show_default=False,
-        help="The log, as other verbs take it: files, folders or -. Or give --listen.",
-    ),
-]
+path_of.__name__ = "path"  # what the help of a verb shows
+
+#: Where the help of a verb shows options that few need.
+READING, SPARK = "How to read the log", "Spark"
+_LOG = typer.Argument(
+    parser=path_of,
+    metavar="LOG...",
+    show_default=False,
+    help="Files (also .gz, .zst, .bz2), folders, or - for standard input; together one log.",
+)
+Logs = Annotated[list[Path], _LOG]
+LogsOrNone = Annotated[list[Path] | None, _LOG]
+
+
+def _reading(help_text: str, *names: str, metavar: str = "REGEX") -> OptionInfo:
+    """Return an option on reading a log."""
+    found: OptionInfo = typer.Option(
+        *names, metavar=metavar, rich_help_panel=READING, help=help_text
+    )
+    return found
+
+
 Form = Annotated[
     str | None,
-    typer.Option(
-        "--format", help=f"Format of the log: {', '.join(FORMATS)}. Default: by its content."
-    ),
+    _reading(f"{', '.join(FORMATS)}. Default: by content.", "--format", metavar="NAME"),
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(
-        help="Regular expression of an event. For shiviz: with groups host, clock and event; for "
-        "text: process, kind, message, dests, seq, time."
+    _reading(
+        "An event: for text with groups process, kind, message, dests, seq, time; for shiviz host, "
+        "clock, event."
     ),
 ]
 SendPattern = Annotated[
-    str | None,
-    typer.Option(
-        "--send", help="For shiviz and text: a regular expression of sends, with a group message."
-    ),
+    str | None, _reading("A send, with a group message (text, shiviz, records).", "--send")
 ]
-DeliverPattern = Annotated[
-    str | None, typer.Option("--deliver", help="For shiviz and text: the same, for deliveries.")
-]
+DeliverPattern = Annotated[str | None, _reading("The same for a delivery.", "--deliver")]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        help="For shiviz and text: a regular expression of what separates several executions in a "
-        "file; a group trace names the next one."
-    ),
+    _reading("What separates executions (text, shiviz); a group trace names the next."),
 ]
-Execution = Annotated[
-    str | None, typer.Option(help="Name of the execution to read, of several in the log.")
-]
+Execution = Annotated[str | None, _reading("The execution to read, of several.", metavar="NAME")]
 Alias = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=PROCESS: another name of a process. May be repeated."),
+    _reading("Another name of a process. May be repeated.", metavar="NAME=PROCESS"),
 ]
 Field = Annotated[
     list[str] | None,
-    typer.Option(
-        help="PART=PATH: where records (JSON, CSV, Parquet) have a part of an event, such as "
-        "message=labels.order_id. Parts: process, seq, kind, message, dests, time, to, from, "
-        "event. May be repeated."
+    _reading(
+        "Where records (JSON, CSV, Parquet) have process, seq, kind, message, dests, time, to, "
+        "from, event; such as message=labels.order_id. May be repeated.",
+        metavar="PART=PATH",
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option(help="Refuse a log that has rows which are not valid events.")
+    bool,
+    typer.Option(
+        "--strict", rich_help_panel=READING, help="Refuse a log with rows that are no events."
+    ),
 ]
 Local = Annotated[bool, typer.Option("--local", help="Work in this process, without Spark.")]
-Master = Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")]
+Master = Annotated[
+    str | None,
+    typer.Option(metavar="URL", rich_help_panel=SPARK, help="Spark master. Default: local[*]."),
+]
 Wait = Annotated[
-    float, typer.Option(help="Seconds to wait for a Spark master to answer and to run a task.")
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        rich_help_panel=SPARK,
+        show_default=False,
+        help="How long to wait for a Spark master. Default: 180.",
+    ),
 ]
 Out = Annotated[
     Path | None,

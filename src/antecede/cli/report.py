@@ -58,7 +58,9 @@ def report(
     options = {**log_options(sources), "execution": execution, "around": around}
     with RunFolder.open(out, "report", options=options) as folder:
         drawing = draw(found, around)
-        title = f"{name} around {around}" if around else f"The beginning of {name}"
+        is_all = drawing.text.startswith("All ")
+        start = name if is_all else f"The beginning of {name}"
+        title = f"{name} around {around}" if around else start
         facts = {**options, "started": folder.started}
         page = report_page(title, drawing.text, drawing.illustrations, facts)
         folder.write_text("index.html", page)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -37,6 +39,18 @@ def say(text: str) -> None:
             break_on_hyphens=False,
         )
         typer.echo("\n".join(wrapped))
+
+
+@contextmanager
+def told_if_slow(text: str, seconds: float = 1.0) -> Iterator[None]:
+    """Say on standard error what is being done, if it takes longer than that."""
+    teller = threading.Timer(seconds, typer.echo, (f"antecede: {text}",), {"err": True})
+    teller.daemon = True
+    teller.start()
+    try:
+        yield
+    finally:
+        teller.cancel()
 
 
 #: Lines below the heads alone.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antecede.cli.options import AsJson, Out, Seed, is_given, path_of
+from antecede.cli.shown import told_if_slow
 from antecede.errors import UsageError
 
 if TYPE_CHECKING:
@@ -264,7 +265,8 @@ def _write(
 def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
     """Show a progress bar if there is a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield None
+        with told_if_slow(f"{protocol}: running"):
+            yield None
         return
     from rich.console import Console
     from rich.progress import Progress

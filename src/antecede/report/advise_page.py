@@ -147,7 +147,7 @@ def advise_page(
     }
     words = messages_in_words(result)
     traffic = (
-        f"{words[0].upper()}{words[1:]} ({counted(result['copies'], 'copy', 'copies')}, "
+        f"{words} ({counted(result['copies'], 'copy', 'copies')}, "
         f"{result['cast']}) among {counted(result['processes'], 'process', 'processes')}; "
         f"delays {result['delays']}, "
         f"{figure(1000 * result['delay_mean'])} ms on average; delays of packets that protocols "
@@ -157,10 +157,10 @@ def advise_page(
         traffic += f" {words}"
     if result["rejected"]:
         traffic += f" {rejected_in_words(result)}."
-    told = (result.get("need"), result["reason"], result.get("caveat"), result["otherwise"])
-    paragraphs = [text for text in told if text]
+    lead = " ".join(text for text in (result["reason"], result.get("need")) if text)
+    told = (result.get("caveat"), result["otherwise"], f"Replayed: {traffic}")
     sections = [
-        Section("recommendation", "Recommendation", [Text(tuple(paragraphs))]),
+        Section("conditions", "Under which conditions", [Text(tuple(filter(None, told)))]),
         Section("costs", "What each protocol would cost", [Raw(bars(charts, unit=""))], note),
         Section(
             "table",
@@ -172,7 +172,7 @@ def advise_page(
     ]
     if result["rejected"]:
         sections.append(_rejected(result))
-    return render(Page(f"Advice for {log}", traffic, sections, facts))
+    return render(Page(f"Advice for {log}", lead, sections, facts))
 
 
 def _rejected(result: Mapping[str, Any]) -> Section:

@@ -89,7 +89,7 @@ def lateness_in_words(summary: Mapping[str, Any]) -> str:
     one = summary["violations"] == 1
     events = {0: "no event", 1: "1 event"}.get(late["p50"], f"{late['p50']:,.10g} events")
     between = f"with {events} in between"
-    if not one:
+    if late["max"] and not one:
         between += f" (median), {late['max']:,.0f} at most"
     if not seconds:
         return f"Late {between}."

@@ -22,6 +22,8 @@ class Judged:
     reason: str
     violations: Sequence[str]
     """Each violation that counts, as a sentence."""
+    kinds: Sequence[str] = ()
+    """The same, but violations that are alike are one."""
     is_allowed: bool = False
 
 
@@ -62,7 +64,8 @@ def sarif(found: Sequence[Judged], version: str) -> str:
         told = _shown(one.violations)
         if one.verdict == "undecidable":
             told = [one.reason]
-        place = {"artifactLocation": {"uri": one.path}, "region": {"startLine": 1}}
+        where = one.path or one.name
+        place = {"artifactLocation": {"uri": where}, "region": {"startLine": 1}}
         results += [
             {
                 "ruleId": RULE,
@@ -81,13 +84,16 @@ def sarif(found: Sequence[Judged], version: str) -> str:
 
 
 def workflow_commands(found: Sequence[Judged]) -> list[str]:
-    """Return the commands that make a workflow of GitHub annotate the run: a line each."""
+    """Return the commands that make a workflow of GitHub annotate the run: a line each.
+
+    GitHub shows ten of a step, so violations that are alike are one.
+    """
     lines = []
     for one in found:
         level = "notice" if one.is_allowed else {"broken": "error"}.get(one.verdict, "warning")
-        told = one.violations[:10] or ([one.reason] if one.verdict != "ordered" else [])
-        where = f"file={_escaped(one.path, in_property=True)},title=Causal order"
-        lines += [f"::{level} {where}::{_escaped(text)}" for text in told]
+        told = one.kinds[:10] or ([one.reason] if one.verdict != "ordered" else [])
+        where = f"file={_escaped(one.path, in_property=True)}," if one.path else ""
+        lines += [f"::{level} {where}title=Causal order::{_escaped(text)}" for text in told]
     return lines
 
 

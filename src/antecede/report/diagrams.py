@@ -11,6 +11,9 @@ from typing import Any
 from antecede.events import Event
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
 
+#: The most events of a diagram in which all messages have their names.
+NAMED_MAX = 40
+
 
 @dataclass(frozen=True, slots=True)
 class ClockedEvent(Event):
@@ -44,6 +47,9 @@ def diagram_of(
             sends.setdefault(event.message, i)
     onward = _onward(shown, row)
     arrows = []
+    # Where no violation is to be seen, each message is named once, if that leaves them legible.
+    is_calm = row is None or row.get("process") is None
+    unnamed = set(sends) if is_calm and len(shown) <= NAMED_MAX else set()
     seen: set[tuple[str, str]] = set()
     for i, event in enumerate(shown):
         name = event.message
@@ -53,7 +59,8 @@ def diagram_of(
         mark = "plain" if row is None else _mark(event, row, onward)
         source = shown[sends[name]]
         tip = f"{name}: sent by {source.process} (seq {source.seq}), delivered at {event.process}"
-        label = str(name) if mark != "plain" else ""
+        label = str(name) if mark != "plain" or name in unnamed else ""
+        unnamed.discard(str(name))
         arrows.append(Arrow(sends[name], i, f"{tip} (seq {event.seq})", mark, label))
     arrows += _order(shown, places, arrows)
     return Diagram(title, nodes, arrows, _lanes(shown, row))

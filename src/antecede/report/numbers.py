@@ -28,7 +28,7 @@ def _rounded(value: float) -> str:
         return f"{value:.2e}"
     if size >= 1000:
         return f"{value:,.0f}"
-    if size < 0.001:
+    if size < 1e-6:
         return f"{value:.2e}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
@@ -38,11 +38,15 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def unit_of(seconds: float) -> tuple[str, float]:
+    """Return the unit that suits a time, and how many seconds it has."""
+    units = (("s", 1.0), ("ms", 1e-3), ("\N{MICRO SIGN}s", 1e-6))
+    return next((one for one in units if seconds >= one[1]), units[-1]) if seconds else units[0]
+
+
 def seconds_in_words(seconds: float) -> str:
     """Return a time to three figures, in the unit that suits it."""
-    units = (("s", 1.0), ("ms", 1e-3), ("\N{MICRO SIGN}s", 1e-6))
-    fits = (one for one in units if seconds >= one[1])
-    unit, size = units[0] if not seconds else next(fits, units[-1])
+    unit, size = unit_of(seconds)
     value = seconds / size
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 

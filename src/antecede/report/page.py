@@ -47,11 +47,14 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold nothing but numbers, or gaps between them."""
+        """Which columns hold nothing but numbers, answers and gaps between them."""
         columns = [
             [row[at] for row in self.rows if row[at] is not None] for at in range(len(self.columns))
         ]
-        return [bool(cells) and all(map(_is_number, cells)) for cells in columns]
+        return [
+            any(map(_is_number, cells)) and all(isinstance(cell, int | float) for cell in cells)
+            for cells in columns
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,11 @@ class Page:
     @property
     def given(self) -> dict[str, object]:
         """The facts that say something."""
-        return {name: value for name, value in self.facts.items() if value or value == 0}
+        facts = ((name, value) for name, value in self.facts.items() if value or value == 0)
+        return {
+            name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            for name, value in facts
+        }
 
 
 def render(page: Page) -> str:

@@ -95,6 +95,7 @@ def compare_page(
             if result.get(metric) is not None
         }
         for metric, (title, factor) in COMPARED.items()
+        if any(result.get(metric) for result in runs.values())
     }
     every = dict.fromkeys(name for result in runs.values() for name in result)
     rows = [

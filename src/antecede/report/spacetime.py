@@ -25,6 +25,7 @@ from antecede.report.labels import (
 from antecede.report.labels import (
     LETTER as LABEL_LETTER,
 )
+from antecede.report.numbers import unit_of
 
 LANE, TOP = 54, 34
 #: Widths of a column; the first is used in which all labels find room.
@@ -304,12 +305,13 @@ def _legend_of_events(diagram: Diagram) -> str:
 def _ticks(diagram: Diagram, layout: _Layout) -> list[str]:
     """Return the times above the lines, as seconds after the first, as many as there is room."""
     first = min(diagram.times)
+    name, size = unit_of(max(diagram.times) - first)
     at: dict[float, int] = {}
     for time, (x, _) in zip(diagram.times, layout.spots, strict=True):
         at[time] = min(x, at.get(time, x))
     parts, free = [], 0.0
     for time, x in sorted(at.items()):
-        text = f"{time - first:,.6f}".rstrip("0").rstrip(".") + " s"
+        text = f"{(time - first) / size:,.3f}".rstrip("0").rstrip(".") + f" {name}"
         half = LABEL_LETTER * len(text) / 2
         if x - half >= free and x + half <= layout.width:
             parts.append(f'<text class="st-tick" x="{x}" y="{TICKS - 6}">{text}</text>')
