@@ -71,3 +71,15 @@ def test_ticks_are_even_on_a_log_scale_and_times_have_units() -> None:
     assert axis["values"] == [1e-6, 1e-5, 1e-4, 1e-3]
     (svg, _) = draw((spec,))
     assert {"1 \u00b5s", "1 ms"} <= set(re.findall(r">([^<>]+)</text>", svg))
+
+
+def test_charts_side_by_side_share_a_legend_that_names_all() -> None:
+    specs = [
+        line_chart([row for row in ROWS if row["series"] == name], title=name, x="x", y="y",
+                   order=ORDER)
+        for name in ("a", "b")
+    ]  # fmt: skip
+    svg, _ = draw(specs)
+    assert ">a</text>" in svg
+    assert svg.count(">b</text>") == 2  # as a title and in the legend
+    assert ">absent<" not in svg

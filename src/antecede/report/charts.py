@@ -239,6 +239,18 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
     """Return charts side by side as SVG text and PNG bytes, for papers and slides."""
     import vl_convert
 
+    specs = json.loads(json.dumps(list(specs)))
+    # Charts side by side share one legend: it names the series of all.
+    legends = [
+        channel["legend"]
+        for spec in specs
+        for layer in spec.get("layer", ())
+        for channel in layer["encoding"].values()
+        if isinstance(channel, dict) and channel.get("legend")
+    ]
+    every = list(dict.fromkeys(name for legend in legends for name in legend["values"]))
+    for legend in legends:
+        legend["values"] = every
     parts = [
         {
             key: value
