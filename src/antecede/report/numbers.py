@@ -28,7 +28,7 @@ def _rounded(value: float) -> str:
         return f"{value:.2e}"
     if size >= 1000:
         return f"{value:,.0f}"
-    if size < 1e-6:
+    if size < 0.001:
         return f"{value:.2e}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
