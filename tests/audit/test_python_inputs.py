@@ -182,6 +182,10 @@ def test_a_spark_frame_may_have_own_columns(spark: SparkSession) -> None:
         ("nowhere.jsonl", None, "there is no log 'nowhere.jsonl'"),
         (pd.DataFrame(OWN), None, "lacks the columns process, .*it has service, action"),
         (pd.DataFrame(OWN), {"process": "svc"}, "no column 'svc' for process; it has service"),
+        (OWN, {**COLUMNS, "message": "order"}, "no record has 'order', which is to be the message"),
+        (OWN, ["service"], "columns is .*; give a dict, such as"),
+        (pd.DataFrame(OWN), {"process": 3}, "the place of process is .*3"),
+        (pd.Series(["a"]), None, "events is one column; give a frame"),
         (OWN, {"sender": "service"}, "an event has no part 'sender'; its parts are process, seq"),
         ({"process": ["a"], "seq": [1, 2]}, None, "cannot read the columns of the log"),
         (pd.DataFrame({"process": ["a"], "kind": [1], "message": [2]}), None, "kind has the type"),
@@ -191,6 +195,14 @@ def test_what_is_no_log_is_refused_in_one_line(given: Any, columns: Any, reason:
     with pytest.raises(UsageError, match=reason) as error:
         audit(given, columns=columns)
     assert "\n" not in str(error.value)
+
+
+def test_numbers_that_name_messages_may_have_gaps_in_pandas() -> None:
+    """A frame with local events has no messages there, so pandas makes fractions of the rest."""
+    rows = [{**row, "message": int(row["message"][1:])} for row in ROWS]
+    frame = pd.DataFrame([*rows, {"process": "c", "seq": 3, "kind": "local"}])
+    assert frame["message"].dtype == float
+    assert audit(frame).violations.to_pandas()["message"].tolist() == ["1"]
 
 
 def test_an_audit_shows_itself(tmp_path: Path) -> None:
