@@ -131,7 +131,17 @@ def test_protobuf_and_json_come_packed_or_not_and_rubbish_is_refused(tmp_path: P
         assert post(body, Content_Type=json_type) == (200, "{}")
         packed = gzip.compress(otlp(REVERSED[:1]).encode())
         assert post(packed, Content_Type=json_type, Content_Encoding="gzip") == (200, "{}")
+        chunks = {"Content-Type": json_type, "Transfer-Encoding": "chunked"}
+        client = http.client.HTTPConnection(listener.address, timeout=60)
+        for again in (2, 3):  # the connection stays
+            pieces = iter([body[:100], body[100:]])
+            client.request("POST", "/v1/traces", pieces, chunks, encode_chunked=True)
+            answer = client.getresponse()
+            assert (answer.status, answer.read()) == (200, b"{}")
+            assert listener.requests >= again
+        client.close()
         assert post(b"{", Content_Type=json_type)[0] == 400
+        assert post(b"x\r\n", Content_Type=json_type, Transfer_Encoding="chunked")[0] == 400
         assert post(b"{}", "/v1/logs", Content_Type=json_type)[0] == 404
         assert post(b"\n\xff\xff", Content_Type="application/x-protobuf")[0] == 400
         assert post(b"hello", Content_Type="application/x-protobuf")[0] == 400

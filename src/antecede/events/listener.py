@@ -113,14 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _document(self, *, is_json: bool) -> str:
         """Return the request as a line of JSON."""
-        length = self.headers.get("Content-Length", "")
         if self.path.partition("?")[0] != PATH:
             raise _RefusedError(404, f"only {PATH} is taken here")
-        if not length.isdecimal():
-            raise _RefusedError(411, "the request has no Content-Length")
-        if int(length) > BODY_MAX:
-            raise _RefusedError(413, f"a request may have {BODY_MAX:,} bytes")
-        data = self.rfile.read(int(length))
+        data = self._body()
         if self.headers.get("Content-Encoding") == "gzip":
             data = _unpacked(data)
         if is_json:
@@ -129,6 +124,26 @@ class _Handler(BaseHTTPRequestHandler):
         if text is None and data:
             raise _RefusedError(400, "the request is neither protobuf nor JSON of OTLP")
         return text or ""
+
+    def _body(self) -> bytes:
+        """Return what the request brings, in one piece or, as from JavaScript, in chunks."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            length = self.headers.get("Content-Length", "")
+            if not length.isdecimal():
+                raise _RefusedError(411, "the request has no Content-Length")
+            return self._read(int(length))
+        data = b""
+        while size := int(self.rfile.readline(100).partition(b";")[0], 16):
+            data += self._read(size, len(data))
+            self.rfile.readline(100)
+        while self.rfile.readline(BODY_MAX).strip():
+            pass
+        return data
+
+    def _read(self, size: int, before: int = 0) -> bytes:
+        if not 0 <= size <= BODY_MAX - before:
+            raise _RefusedError(413, f"a request may have {BODY_MAX:,} bytes")
+        return self.rfile.read(size)
 
     def log_message(self, *_: object) -> None:
         """Say nothing about each request."""
