@@ -231,7 +231,8 @@ def in_elasticsearch(spans: Any) -> bytes:
 
 def zipkin_1(spans: Any) -> str:
     """Return spans as version 1 had them: what happened where is told by annotations."""
-    words = {"PRODUCER": ("ms", "ws"), "CONSUMER": ("mr", "wr")}
+    words = {"PRODUCER": ("ms", "ws"), "CONSUMER": ("mr", "wr"), "CLIENT": ("cs", "cr")}
+    words["SERVER"] = "sr", "ss"
     rows = []
     for row in json.loads(zipkin(spans)):
         place, tags, kind = row.pop("localEndpoint"), row.pop("tags"), row.pop("kind", "")

@@ -46,19 +46,20 @@ def _halves(raw: Any) -> Iterator[object]:
         return
     marks, notes = _told(raw, "annotations"), _told(raw, "binaryAnnotations")
     by_word = {mark.get("value"): mark for mark in marks}
-    ends = [
-        (by_word[first], by_word.get(last, {}), kind)
-        for first, last, kind in _ENDS
-        if first in by_word
-    ]
-    for mark, last, kind in ends:
-        place, start, end = mark["endpoint"], mark.get("timestamp"), last.get("timestamp")
+    ends = [end for end in _ENDS if end[0] in by_word]
+    for first, last, kind in ends:
+        place, start = by_word[first]["endpoint"], by_word[first].get("timestamp")
+        end = by_word.get(last, {}).get("timestamp")
         length = end - start if isinstance(start, int) and isinstance(end, int) else None
         about = {"localEndpoint": place, "kind": kind, "timestamp": start, "duration": length}
-        own = [note for note in notes if note["endpoint"] == place]
-        yield {**raw, **about, "tags": {str(note.get("key")): note.get("value") for note in own}}
+        yield {**raw, **about, "tags": _tags(notes, place)}
     if not ends:  # It tells of something inside a service.
-        yield {**raw, "localEndpoint": next((one["endpoint"] for one in [*marks, *notes]), None)}
+        place = next((one["endpoint"] for one in [*marks, *notes]), {})
+        yield {**raw, "localEndpoint": place, "tags": _tags(notes, place)}
+
+
+def _tags(notes: list[dict[str, Any]], place: object) -> dict[str, object]:
+    return {str(note.get("key")): note.get("value") for note in notes if note["endpoint"] == place}
 
 
 def _told(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
