@@ -261,7 +261,7 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         eventlog.read(tmp_path / "absent.jsonl")
     (tmp_path / "bad.csv").write_text("process,seq\na,1\n")
-    lacking = r"bad\.csv': the log lacks the columns kind, message; it has process, seq: rename"
+    lacking = r"bad\.csv': the log lacks the columns kind, message; it has process, seq: map them"
     with pytest.raises(LogError, match=lacking):
         eventlog.read(tmp_path / "bad.csv")
     (tmp_path / "bad.csv").write_text("process,process,seq,kind,message\n")
