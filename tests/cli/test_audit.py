@@ -106,7 +106,7 @@ def test_a_cause_that_never_came_is_bad_news(tmp_path: Path) -> None:
         (
             "process,seq,kind\na,1,local\n",
             ["--format", "csv"],
-            "log.strange': the log lacks the column message; it has process, seq, kind: rename",
+            "log.strange': the log lacks the column message; it has process, seq, kind: map them",
         ),
         ("", ["--format", "jsonl"], "has no events"),
         ("junk", ["--format", "parquet"], "as parquet"),

@@ -6,6 +6,7 @@ First the files that the paths name, then the format of each, then its rows.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -226,6 +227,8 @@ def _refuse_foreign(source: Source) -> None:
         raise LogError(msg, path=source.path, reason=found[0])
 
 
+#: What a trace has, even one without spans.
+_TRACE = re.compile(r'"(resourceSpans|resource_spans|batches|spans)"\s*:|"data"\s*:\s*\[')
 #: How to say what records mean.
 _MAPPING = (
     "; if they are events, say where their parts are: --field process=PATH --field kind=PATH "
@@ -235,7 +238,7 @@ _MAPPING = (
 
 def _names_in(head: str) -> str:
     """Return what the first record of a file has; nothing if the file has no records."""
-    first = head if head.lstrip().startswith(("[", "{")) else ""
+    first = head if head.lstrip().startswith(("[", "{")) and not _TRACE.search(head) else ""
     for _, document in documents(first, []):
         for record in unwrapped(document):
             inside = record[0] if isinstance(record, list) and record else record
