@@ -358,7 +358,8 @@ def _heard(call: _Call, address: str, every: float | None) -> int:
             except KeyboardInterrupt:
                 pass
         if not listener.requests:
-            msg = f"nothing came to {where}; set OTEL_EXPORTER_OTLP_ENDPOINT=http://{listener.address}"
+            base = where.removesuffix("/v1/traces")
+            msg = f"nothing came to {where}; set OTEL_EXPORTER_OTLP_ENDPOINT={base}"
             raise UsageError(msg)
         typer.echo(f"antecede: auditing what came (requests: {listener.requests:,})", err=True)
         return call.run([path], are_kept=False)

@@ -1,7 +1,8 @@
 """Zipkin's JSON, versions 1 and 2: lists of spans, as its servers take them and answer with.
 
-A span of version 1 has both ends of a call, told by annotations. The two halves of an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector
-wrote the file, they are in the tags. `antecede.events.spans` says which spans are events.
+A span of version 1 has both ends of a call, told by annotations. In version 2, the two halves of an
+RPC may share one id. Zipkin has no links; where OpenTelemetry's collector wrote the file, they are
+in the tags. `antecede.events.spans` says which spans are events.
 """
 
 from __future__ import annotations
