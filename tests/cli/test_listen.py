@@ -131,10 +131,11 @@ def test_protobuf_and_json_come_packed_or_not_and_rubbish_is_refused(tmp_path: P
         assert post(body, Content_Type=json_type) == (200, "{}")
         packed = gzip.compress(otlp(REVERSED[:1]).encode())
         assert post(packed, Content_Type=json_type, Content_Encoding="gzip") == (200, "{}")
+        one = otlp(REVERSED[:1]).encode()
         chunks = {"Content-Type": json_type, "Transfer-Encoding": "chunked"}
         client = http.client.HTTPConnection(listener.address, timeout=60)
         for again in (2, 3):  # the connection stays
-            pieces = iter([body[:100], body[100:]])
+            pieces = iter([one[:100], one[100:]])
             client.request("POST", "/v1/traces", pieces, chunks, encode_chunked=True)
             answer = client.getresponse()
             assert (answer.status, answer.read()) == (200, b"{}")
