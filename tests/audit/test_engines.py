@@ -46,9 +46,8 @@ def test_the_plain_engine_equals_the_oracle(shape: Shape) -> None:
         found = audit_events(log, [None if c is None else dict(c) for c in clocks])
         truth = Truth()
         for row in found.records["violations"]:
-            place = row["process"], row["message"]
-            late = row["overtaker"], row["seq"], row["overtaker_seq"], row["lateness"]
-            truth.violations[place] = late
+            place = row["process"], row["message"], row["seq"]
+            truth.violations[place] = row["overtaker"], row["overtaker_seq"], row["lateness"]
             truth.chain_lengths[place] = len(row["chain"])
         for row in found.records["missing"]:
             effect = row["overtaker"], row["overtaker_seq"]

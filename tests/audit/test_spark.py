@@ -72,13 +72,8 @@ def many(
 def truth_of(found: Audit) -> Truth:
     truth = Truth()
     for row in found.tables["violations"].to_pylist():
-        place = (row["process"], row["message"])
-        truth.violations[place] = (
-            row["overtaker"],
-            row["seq"],
-            row["overtaker_seq"],
-            row["lateness"],
-        )
+        place = (row["process"], row["message"], row["seq"])
+        truth.violations[place] = row["overtaker"], row["overtaker_seq"], row["lateness"]
     for row in found.tables["missing"].to_pylist():
         truth.missing[row["process"], row["message"]] = (row["overtaker"], row["overtaker_seq"])
     for row in found.tables["findings"].to_pylist():

@@ -128,7 +128,7 @@ def _is_broken(
     truth = Truth()
     judge(order, truth)
     return any(
-        not until_end or (p, overtaken[2]) in old for (p, _), overtaken in truth.violations.items()
+        not until_end or (late[0], seq) in old for late, (_, seq, _) in truth.violations.items()
     )
 
 

@@ -38,10 +38,10 @@ class Stamped(Event):
 class Truth:
     """What is wrong with a history."""
 
-    violations: dict[tuple[str, str], tuple[str, int, int, int]] = field(default_factory=dict)
+    violations: dict[tuple[str, str, int], tuple[str, int, int]] = field(default_factory=dict)
     missing: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     findings: set[tuple[str, str, int, str | None]] = field(default_factory=set)
-    chain_lengths: dict[tuple[str, str], int] = field(default_factory=dict)
+    chain_lengths: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -204,26 +204,47 @@ class Passed:
         if own:
             alone = [s for s in own if self.log[s].dests is None and not others]
             return others + [s for s in own if self.stated(s, p)] + alone
-        if not self.origins:
-            return others
         reached = self.got_without(p)
-        return [s for s in others if self.log[s].process in reached]
+        early = [s for s in others if not any(self.is_before(o, s) for o in others)]
+        return [s for s in early if not self.origins or self.log[s].process in reached]
 
-    def replies(self) -> dict[str, int]:
-        """Return the sends to a process alone, which had sent the id and delivered only those."""
-        names = {e.process for e in self.log}
-        found = {}
+    def is_before(self, one: int, other: int) -> bool:
+        return one < other and self.log[one].process == self.log[other].process
+
+    def last(self, i: int) -> int | None:
+        """Return what its process did with the id just before an event."""
+        before = [j for j in self.at[self.log[i].process] if j < i]
+        return before[-1] if before else None
+
+    def is_alone(self, s: int, p: str) -> bool:
+        if self.log[s].dests is None:
+            return self.at.keys() == {p, self.log[s].process}
+        return {q for q in self.log[s].dests or () if any(q == e.process for e in self.log)} == {p}
+
+    def replies(self) -> dict[int, int]:
+        """Return delivery -> send where two processes take turns."""
+        found: dict[int, int] = {}
         for p, d in self.first.items():
-            asked = any(s in self.sends and s < d for s in self.at[p])
-            if asked and len(self.causes[p]) == 1:
-                (s,) = self.causes[p]
-                alone = {q for q in self.log[s].dests or () if q in names} == {p}
-                if alone and self.log[s].process != p and s not in self.origins:
-                    found[p] = s
+            asked = [s for s in self.sends if s in self.at[p]]
+            outward = [] if asked and asked[0] < d else self.causes[p]
+            back = [
+                s
+                for s in self.sends
+                if self.log[s].process != p and self.possible(s, p) and s not in outward
+            ]
+            clear = (
+                len({self.log[s].process for s in back}) == 1
+                and all(self.is_alone(s, p) for s in back)
+                and all(self.last(s) is not None and self.last(s) not in self.sends for s in back)
+                and not any(self.stated(s, p) for s in asked)
+            )
+            got = [i for i in self.at[p] if i not in self.sends and self.last(i) in self.sends]
+            found |= dict(zip(got, back, strict=False)) if clear else {}
         return found
 
-    def owner(self) -> dict[str, int | str]:
-        return {**self.owner_of_copies(), **self.replies()}
+    def owner(self) -> dict[int, int | str]:
+        copies = {self.first[p]: whose for p, whose in self.owner_of_copies().items()}
+        return {**copies, **self.replies()}
 
     def owner_of_copies(self) -> dict[str, int | str]:
         if len(self.owners) == 1:
@@ -257,15 +278,16 @@ def pair(order: Order, message: str, earliest: int | None) -> None:
     passed = Passed(order.log, message, earliest)
     order.owners[message] = passed.owners
     order.replies |= set(passed.replies().values())
-    first = set(passed.first.values())
-    order.again += [i for i in passed.events if i not in passed.sends and i not in first]
-    for p, whose in passed.owner().items():
-        d, causes = passed.first[p], passed.causes[p]
+    owner = passed.owner()
+    order.again += [i for i in passed.events if i not in passed.sends and i not in owner]
+    for d, whose in owner.items():
         if isinstance(whose, int):
             order.paired[d] = whose
         else:
             order.alone[d] = whose
-        if passed.origins and len(causes) == 1 and causes[0] != whose:
+    for p, causes in passed.causes.items():
+        d = passed.first[p]
+        if passed.origins and len(causes) == 1 and causes[0] != owner[d]:
             order.edges.add((causes[0], d))
 
 
@@ -280,8 +302,8 @@ def judge(order: Order, truth: Truth) -> None:
             effects = [j for j in deliveries[:k] if paired[j] in after[paired[i]]]
             if effects:
                 j = effects[0]
-                key = (p, str(log[i].message))
-                truth.violations[key] = (str(log[j].message), log[i].seq, log[j].seq, i - j - 1)
+                key = (p, str(log[i].message), log[i].seq)
+                truth.violations[key] = (str(log[j].message), log[j].seq, i - j - 1)
                 truth.chain_lengths[key] = distance(children, paired[i], paired[j])
     delivered = {(e.process, e.message) for e in log if e.kind == "deliver"}
     for message, owners in order.owners.items():

@@ -297,10 +297,12 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
     summary["clocks"] = arrangement.has_clocks
     summary["beyond_messages"] = arrangement.has_clocks or answer.settled.patch.source.size > 0
     summary |= {"windows": len(answer.windows), "rounds": answer.rounds, **arrangement.facts}
+    absent = rounds.absent(arrangement, answer)
     numbered = results.numbers_events(answer, names)
+    if arrangement.has_clocks:
+        numbered = numbered and not rounds.shows_gaps(answer, absent)
     trust = trust_in(asked, is_numbered=numbered, rejected=rejected)
     tied = results.ties(answer, has_clocks=arrangement.has_clocks)
-    absent = rounds.absent(arrangement, answer)
     decided = decide(
         summary,
         cycles=cycles(rows["findings"]),
@@ -362,7 +364,8 @@ def _doubt(
     process, key, seq = found.place
     key = answer.settled.alias.get(key, key)
     name = arrangement.names_of([key])[key]
-    return hidden(where_hidden(arrangement.names[process], name, seq), summary, trust)
+    where = where_hidden(arrangement.names[process], name, seq)
+    return hidden(where, summary, trust, is_whole=not absent and not answer.settled.undelivered)
 
 
 def message_names(

@@ -9,8 +9,10 @@ came to them from outside the log.
   delivery. The delivery is judged against it, and follows it.
 - Otherwise the origins are different messages with the same id. A delivery belongs to the origin
   whose copy it must be; if there are several possibilities, it belongs to none.
-- A *reply* under the id of its request is a message of its own: a send to the one process that had
-  sent the id before and then delivers it, if no other send is addressed to that process.
+- A *reply* under the id of its request is a message of its own. Both ends take turns: a process
+  that had just sent the id delivers it, and one that had just delivered it had sent it, to that
+  process alone. All such sends to a process must come from one other; the k-th delivery there is of
+  the k-th of them. If a log states no destinations, this holds where only two processes have the id.
 
 A send can have caused a delivery at p if it is addressed to p (or the log does not say to whom), p
 did not make it after the delivery, and its process can have got the message without p, or p had
@@ -26,12 +28,15 @@ processes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from antecede.events.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
 
 #: Why a delivery of such a message stands alone; a copy that came back is nothing to report.
 STRAY, AMBIGUOUS, RETURNED = 1, 2, 3
+#: What a copy that came back may be.
+COPY, REPLY, FURTHER_REPLY = 0, 1, 2
 FINDINGS = {STRAY: DELIVERY_WITHOUT_SEND, AMBIGUOUS: DELIVERY_AMBIGUOUS}
 
 
@@ -72,8 +77,13 @@ class Message:
             if not all(row.is_send for row in mine)
         }
         self.causes = {p: self._causes(d) for p, d in self.deliveries.items()}
-        self.replies = {p: causes[0] for p, causes in self.causes.items() if self._is_reply(p)}
-        self._owner: dict[int, Row | int] = {**self._found_owners(), **self.replies}
+        self.answers = {p: self._answers(p) for p in self.by_process}
+        self.replies = {d: c for p in self.deliveries for d, c in self._replies(p)}
+        owners = self._found_owners()
+        self.owner: dict[int, Row | int] = {
+            **{d.number: owners[p] for p, d in self.deliveries.items()},
+            **self.replies,
+        }
 
     def _from_outside(self) -> list[Row]:
         """Return the first send of each process to which no send is addressed."""
@@ -99,6 +109,7 @@ class Message:
         others = [c for c in self.sends if c.process != p and c.is_for(p)]
         if own:
             return others + [c for c in own if c.names(p) or (c.is_for(p) and not others)]
+        others = list({c.process: c for c in reversed(others)}.values())[::-1]
         if not self.origins or all(c in self.origins for c in others):
             return others
         reached = self._reached_without(p)
@@ -116,12 +127,35 @@ class Message:
             todo += fresh
         return reached
 
-    def _is_reply(self, process: int) -> bool:
-        """Return whether what a process delivered is a reply to what it had sent."""
-        causes, delivery = self.causes[process], self.deliveries[process]
-        if len(causes) != 1 or causes[0].process == process or causes[0] in self.origins:
-            return False
-        return causes[0].dests == frozenset({process}) and bool(self._sent_before(delivery))
+    def _answers(self, process: int) -> list[Row]:
+        """Return the sends that may be replies to what a process sent."""
+        mine = self.by_process[process]
+        if not any(row.is_send for row in mine):
+            return []
+        known = [] if mine[0].is_send else self.causes.get(process, [])
+        alone = [frozenset({process}), *([None] if len(self.by_process) == 2 else [])]
+        others = (c for c in self.sends if c.process != process and c not in known)
+        return [c for c in others if c.dests in alone and self._had(c)]
+
+    def _replies(self, process: int) -> Iterable[tuple[int, Row]]:
+        """Return (delivery, send) of the replies that a process got, if it is clear which."""
+        mine, answers = self.by_process[process], self.answers[process]
+        known = [] if mine[0].is_send else self.causes[process]
+        others = [c for c in self.sends if c.process != process and c.is_for(process)]
+        if (
+            len({c.process for c in answers}) != 1
+            or any(c not in answers and c not in known for c in others)
+            or any(c.names(process) for c in mine if c.is_send)
+        ):
+            return ()
+        answered = [b.number for a, b in pairwise(mine) if a.is_send and not b.is_send]
+        return zip(answered, answers, strict=False)
+
+    def _had(self, send: Row) -> bool:
+        """Return whether a process had just delivered what it sends."""
+        mine = self.by_process[send.process]
+        at = mine.index(send)
+        return at > 0 and not mine[at - 1].is_send
 
     def _found_owners(self) -> dict[int, Row | int]:
         """Return, by process, the send that owns the first delivery there, or why none does."""
@@ -155,19 +189,42 @@ class Message:
     def _why_alone(self, process: int) -> int:
         return AMBIGUOUS if self.causes[process] and self.origins else STRAY
 
-    def owner_of(self, process: int) -> Row | int:
-        """Return the send that owns the deliveries at a process, or why none does."""
-        return self._owner[process]
+    def owner_of(self, delivery: Row) -> Row | int:
+        """Return the send that owns a delivery, or the one that it repeats, or why none does."""
+        mine = (row.number for row in self.by_process[delivery.process])
+        return self.owner[max(n for n in mine if n in self.owner and n <= delivery.number)]
 
     def edges(self) -> Iterable[tuple[int, int]]:
         """Return (send, delivery) where a delivery must have come through a relay."""
         for p, causes in self.causes.items():
-            if self.origins and len(causes) == 1 and causes[0] != self._owner[p]:
-                yield causes[0].number, self.deliveries[p].number
+            at = self.deliveries[p].number
+            if self.origins and len(causes) == 1 and causes[0] != self.owner[at]:
+                yield causes[0].number, at
 
-    def maybe(self) -> Iterable[tuple[int, int]]:
-        """Return (send, delivery) where a copy that came back may be the copy of several sends."""
+    def maybe(self) -> Iterable[tuple[int, int, int]]:
+        """Return (send, delivery, what) where a copy that came back may be of several sends.
+
+        It is a ``COPY``, or the first or a further ``REPLY`` to a process.
+        """
         for p, causes in self.causes.items():
-            if len(causes) > 1 and self._owner[p] == RETURNED:
-                for cause in causes:
-                    yield cause.number, self.deliveries[p].number
+            first = self.deliveries[p]
+            if len(causes) == 1 or self.owner[first.number] != RETURNED:
+                continue
+            for cause in causes:
+                is_reply = cause in self.answers[p]
+                yield cause.number, first.number, REPLY if is_reply else COPY
+                for row in self.by_process[p] if is_reply else ():
+                    if not row.is_send and row.number > first.number:
+                        yield cause.number, row.number, FURTHER_REPLY
+
+    def undelivered(self) -> Iterable[tuple[int, int]]:
+        """Return (send, process) where the log lacks a delivery which the send asks for."""
+        paired = list(self.replies.values())
+        for send in self.sends:
+            for p in sorted((send.dests or frozenset()) - self.by_process.keys()):
+                yield send.number, p
+        for p, answers in self.answers.items():
+            got = sum(not row.is_send for row in self.by_process[p])
+            for send in answers:
+                if send not in paired and (any(c in paired for c in answers) or got < len(answers)):
+                    yield send.number, p

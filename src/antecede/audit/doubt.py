@@ -17,7 +17,8 @@ exclude each other.
 Each event has three vectors: what is in its past for sure, what *may* be, and *strays*: the last
 event of each process in its past that brought order nobody knows. A delivery without its send is
 such an event: anything that does not follow it may have happened before it. Deliveries that may
-have happened add what their send may follow, from the first place on where they can have been.
+have happened add what their send may follow, from the first place on where they can have been. A
+reply that may be of several sends (see ``copies``) may be late if any of them may be.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from antecede.audit.copies import AMBIGUOUS, RETURNED, STRAY
+from antecede.audit.copies import AMBIGUOUS, COPY, REPLY, RETURNED, STRAY
 from antecede.audit.plain import Order, Vector
 from antecede.events.tables import DELIVER, SEND
 
@@ -68,18 +69,14 @@ class _Doubt:
         self.order = order
         self.until_end = until_end
         self.absent = order.undelivered()
-        self.returned = [
-            (source, target)
-            for message in order.passed.values()
-            for source, target in message.maybe()
-        ]
-        unknown = {target for _, target in self.returned}
+        self.returned = [one for message in order.passed.values() for one in message.maybe()]
+        unknown = {target for _, target, _ in self.returned}
         alone = order.alone.items()
         self.unsent = {i for i, why in alone if why == STRAY}
         self.strays = {i for i, why in alone if why in {STRAY, AMBIGUOUS}}
         for message in order.passed.values():
             for p, delivery in message.deliveries.items():
-                if message.owner_of(p) == RETURNED and not message.causes[p]:
+                if message.owner[delivery.number] == RETURNED and not message.causes[p]:
                     self.strays.add(delivery.number)
         self.strays -= unknown
         self.clocked = {i for i in range(len(order.events)) if order.states_all(i)}
@@ -89,7 +86,7 @@ class _Doubt:
         place = self._unsent_late()
         if place or not (self.strays or self.absent or self.returned):
             return place
-        sources = {send for send, _ in (*self.absent, *self.returned)}
+        sources = {send for send, *_ in (*self.absent, *self.returned)}
         n = len(self.order.names)
         first = self._pass({}, {})
         if first.late:
@@ -97,11 +94,11 @@ class _Doubt:
         begin = {pair: self._earliest(first, *pair) for pair in self.absent}
         if self.until_end:
             begin = {}
-        maybe: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        maybe: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for (send, p), after in begin.items():
-            maybe[p].append((after, send))
-        for send, target in self.returned:
-            maybe[self.order.who[target]].append((self.order.place[target] - 1, send))
+            maybe[p].append((after, send, COPY))
+        for send, target, what in self.returned:
+            maybe[self.order.who[target]].append((self.order.place[target] - 1, send, what))
         known = {source: _Vectors([0] * n, [0] * n, [0] * n) for source in sources}
         for _ in range(PASSES_MAX):
             found = self._pass({p: sorted(rows) for p, rows in maybe.items()}, known)
@@ -154,12 +151,14 @@ class _Doubt:
         clocked = clocks[at - 1][0] if at else 0
         return max(found.sent[send].sure[p], clocked)
 
-    def _pass(self, maybe: dict[int, list[tuple[int, int]]], known: dict[int, _Vectors]) -> _Pass:
+    def _pass(
+        self, maybe: dict[int, list[tuple[int, int, int]]], known: dict[int, _Vectors]
+    ) -> _Pass:
         order, n = self.order, len(self.order.names)
-        sure, may, stray, got_may, got_stray, pending_may, pending_stray = (
-            [[0] * n for _ in range(n)] for _ in range(7)
+        sure, may, stray, got_may, got_stray, pending_may, pending_stray, told = (
+            [[0] * n for _ in range(n)] for _ in range(8)
         )
-        found = _Pass(may=got_may, stray=got_stray)
+        found = _Pass(stray=got_stray)
         at = [0] * n
         needed = {source for sources in order.edges.values() for source in sources}
         for i in order.run.sequence:
@@ -168,7 +167,8 @@ class _Doubt:
             send = order.link[i]
             if send >= 0:
                 vectors = found.sent[send]
-                if self._may_be_late(got_may[p], got_stray[p], vectors, send):
+                got = _merged(got_may[p], told[p])
+                if self._may_be_late(got, got_stray[p], vectors, send):
                     found.late = Place(p, i)
                     return found
                 got_may[p] = _merged(got_may[p], vectors.may)
@@ -178,12 +178,20 @@ class _Doubt:
                 sure[p] = _merged(sure[p], vectors.sure)
                 may[p] = _merged(may[p], vectors.may)
                 stray[p] = _merged(stray[p], vectors.stray)
-            rows = maybe.get(p, ())
+            rows, heard = maybe.get(p, ()), told[p]
             while at[p] < len(rows) and rows[at[p]][0] < place:
-                vectors = known[rows[at[p]][1]]
+                _, send, what = rows[at[p]]
+                vectors = known[send]
+                if what != COPY:
+                    got = _merged(got_may[p], told[p]) if what == REPLY else got_may[p]
+                    if got[order.who[send]] >= order.place[send] or any(got_stray[p]):
+                        found.late = Place(p, i)
+                        return found
+                    heard = _merged(heard, vectors.may)
                 pending_may[p] = _merged(pending_may[p], vectors.may)
                 pending_stray[p] = _merged(pending_stray[p], vectors.stray)
                 at[p] += 1
+            told[p] = heard
             sure[p][p] = place
             may[p] = list(map(max, may[p], pending_may[p], sure[p]))
             stray[p] = _merged(stray[p], pending_stray[p])
@@ -198,6 +206,7 @@ class _Doubt:
                 found.clocked[p].append((place, sure[p].copy()))
             if order.events[i].kind == SEND or i in needed:
                 found.sent[i] = _Vectors(sure[p].copy(), may[p].copy(), stray[p].copy())
+        found.may = list(map(_merged, got_may, told))
         return found
 
     def _may_be_late(self, may: Vector, stray: Vector, vectors: _Vectors, send: int) -> bool:

@@ -163,7 +163,8 @@ def audit_events(
     summary["clocks"] = has_clocks = order.has_clocks
     summary["beyond_messages"] = has_clocks or order.has_relays
     summary["engine"] = "plain"
-    trust = trust_in(asked, is_numbered=_is_numbered(order), rejected=rejected)
+    numbered = _is_numbered(order) and not order.shows_gaps()
+    trust = trust_in(asked, is_numbered=numbered, rejected=rejected)
     what = [(event.kind, event.message or "") for event in order.events]
     matters = [event.kind != LOCAL or has_clocks for event in order.events]
     tied = tied_events(order.who, [event.seq for event in order.events], what, matters)
@@ -210,7 +211,8 @@ def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None
         return hidden(TOO_LARGE, summary, trust)
     event = order.events[place.event]
     seq = None if event.kind == SEND else event.seq
-    return hidden(where_hidden(order.names[place.process], str(event.message), seq), summary, trust)
+    where = where_hidden(order.names[place.process], str(event.message), seq)
+    return hidden(where, summary, trust, is_whole=not order.undelivered())
 
 
 UNADDRESSED = "a delivery of a message whose destinations the log does not state"

@@ -75,6 +75,8 @@ class Run:
     judged: list[list[int]]
     """For each process, these deliveries."""
     late: list[Late] = field(default_factory=list)
+    end: list[Vector] = field(default_factory=list)
+    """For each process, what is past at its last event."""
 
     def first_effect(self, process: int, sender: int, place: int) -> int | None:
         """Return the first delivery at a process of an effect of an event, if there is one."""
@@ -158,12 +160,11 @@ class Order:
             for i in rows:
                 self.alone.pop(i, None)
                 self.link[i] = ALONE
-            for p, delivery in message.deliveries.items():
-                owner = message.owner_of(p)
+            for delivery, owner in message.owner.items():
                 if isinstance(owner, Row):
-                    self.link[delivery.number] = owner.number
+                    self.link[delivery] = owner.number
                 else:
-                    self.alone[delivery.number] = owner
+                    self.alone[delivery] = owner
             for source, target in message.edges():
                 self.edges[target].append(source)
 
@@ -257,6 +258,7 @@ class Order:
                 run.sequence.append(i)
                 i += 1
             at[p], past[p] = i, mine
+        run.end = past
         return run
 
     def _cut_cycles(self, done: set[int]) -> None:
@@ -339,22 +341,32 @@ class Order:
 
         A send without stated destinations, and without any delivery, may be for every process.
         """
-        has = {(self.who[i], e.message) for i, e in enumerate(self.events) if e.kind != LOCAL}
-        for rows in self.passed.values():
-            has |= {(row.process, self.events[row.number].message) for row in rows.rows}
         got = {(self.who[i], e.message) for i, e in enumerate(self.events) if e.kind == DELIVER}
         delivered = {send for send in self.link if send >= 0}
-        found = []
+        found = [place for message in self.passed.values() for place in message.undelivered()]
         for i, event in enumerate(self.events):
             if event.kind != SEND:
                 continue
-            known = has if event.message in self.passed else got
-            if event.dests is not None:
+            if event.dests is None:
+                if self.owns(i) and i not in delivered:
+                    found += [(i, p) for p in range(len(self.names)) if p != self.who[i]]
+            elif event.message not in self.passed:
                 some = {self._number[d] for d in event.dests if d in self._number}
-                found += [(i, p) for p in sorted(some) if (p, event.message) not in known]
-            elif self.owns(i) and i not in delivered:
-                found += [(i, p) for p in range(len(self.names)) if p != self.who[i]]
-        return found
+                found += [(i, p) for p in sorted(some) if (p, event.message) not in got]
+        return sorted(set(found))
+
+    def shows_gaps(self) -> bool:
+        """Return whether a clock counts a send, addressed to its process, that never came there.
+
+        Nothing that the process delivered says so. So the log lacks what brought the news.
+        """
+        return bool(self._clocked) and any(
+            self.events[send].message not in self.passed
+            and p != self.who[send]
+            and self.run.end[p][self.who[send]] >= self.place[send]
+            and self.run.first_effect(p, self.who[send], self.place[send]) is None
+            for send, p in self.undelivered()
+        )
 
     def lost(self) -> list[Lost]:
         """Return the messages that a stated destination lacks, although it has an effect."""
@@ -570,8 +582,7 @@ def _repeated(order: Order) -> list[int]:
     """Return the deliveries that repeat one of the same message at the same process."""
     found = list(order.again)
     for message in order.passed.values():
-        first = {delivery.number for delivery in message.deliveries.values()}
-        found += [r.number for r in message.rows if not r.is_send and r.number not in first]
+        found += [r.number for r in message.rows if not r.is_send and r.number not in message.owner]
     return found
 
 

@@ -20,11 +20,6 @@ CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
     "broken": False,
     "undecidable": None,
 }
-#: What helps if a log lacks events that matter.
-ADVICE = (
-    "Log them, or clocks. If the log of each process is complete up to its last event, say so: "
-    "--complete-until-end. To judge by what there is: --assume-complete."
-)
 
 
 @dataclass(frozen=True)
@@ -58,13 +53,24 @@ class Trust:
     quoted: str = ""
     """The sentence about rows that may be the events that the log lacks."""
 
+    @property
+    def advice(self) -> str:
+        """What helps if the log lacks events that matter."""
+        first = "Mend such rows." if self.quoted else "Log them, or clocks."
+        if not self.quoted and not self.until_end:
+            first += (
+                " If the log of each process is complete up to its last event, say so: "
+                "--complete-until-end."
+            )
+        return _sentences(self.because, first, "To judge by what there is: --assume-complete.")
+
 
 def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
     """Return how far a log is complete.
 
-    ``is_numbered`` says that each process numbers its events from 0 or 1 on, without gaps; then a
-    line that is missing, except at the end, would show. ``rejected`` rows are not events, but may
-    have been.
+    ``is_numbered`` says that each process numbers its events from 0 or 1 on, without gaps, so that
+    a line that is missing, except at the end, would show; and that no clock shows one to be missing
+    all the same. ``rejected`` rows are not events, but may have been.
     """
     if asked.assume_complete:
         return Trust(until_end=True)
@@ -138,7 +144,7 @@ def decide(
     unknown = asked.undecidable or _cyclic(cycles, broken) or _tied(ties)
     unknown = unknown or (_without_pairs if asked.has_spans else _unpaired)(counts)
     if not unknown and missing and not trust.until_end:
-        unknown = _sentences(_absent(counts, missing), trust.quoted, basis(counts), ADVICE)
+        unknown = _sentences(_absent(counts, missing), trust.quoted, basis(counts), trust.advice)
     unknown = unknown or doubt()
     if unknown:
         return "undecidable", unknown
@@ -148,13 +154,21 @@ def decide(
     return "ordered", _sentences(kept, basis(counts), trust.because)
 
 
-def hidden(where: str, counts: Mapping[str, Any], trust: Trust) -> str:
-    """Say that events which the log lacks can hide a violation, and where."""
+def hidden(where: str, counts: Mapping[str, Any], trust: Trust, *, is_whole: bool = False) -> str:
+    """Say that events which the log lacks can hide a violation, and where.
+
+    If every send and delivery has its counterpart, what it lacks is which belongs to which.
+    """
+    if is_whole and is_complete(counts):
+        return (
+            f"Several sends have one id, and the log does not say which was delivered: {where}. "
+            "Give each message, and each reply, an id of its own."
+        )
     return _sentences(
         f"The log lacks events that can hide a violation: {where}.",
         trust.quoted,
         basis(counts),
-        ADVICE,
+        trust.advice,
     )
 
 

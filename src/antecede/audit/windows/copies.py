@@ -43,11 +43,11 @@ class Settled:
     rivals: dict[int, dict[int, int]] = field(default_factory=dict)
     """Key -> the processes of its origins, by their new keys, if none is known to be the first."""
     undelivered: list[tuple[int, int]] = field(default_factory=list)
-    """(row of the patch, process): a send names a process that has neither send nor delivery."""
+    """(row of the patch, process): the log lacks a delivery which the send asks for."""
     arrived: set[tuple[int, int]] = field(default_factory=set)
     """(new key, process) of rivals, where any of them was delivered: none is missing there."""
-    maybe: list[tuple[int, int]] = field(default_factory=list)
-    """(send, delivery), rows of the patch: a copy that came back may be of this send."""
+    maybe: list[tuple[int, int, int]] = field(default_factory=list)
+    """(send, delivery, what), rows of the patch: a copy that came back may be of this send."""
     unknown: set[int] = field(default_factory=set)
     """The rows of copies that came back from nobody in the log."""
 
@@ -74,6 +74,7 @@ def settle(copies: Copies, earliest: Mapping[int, int]) -> Settled:
         )
         edges += [(c, d, mixed(name, d, 0)) for c, d in message.edges()]
         settled.maybe += message.maybe()
+        settled.undelivered += message.undelivered()
         _enter(message, name, settled, kind, key, rows)
     links = np.array(sorted(edges), np.int64).reshape(-1, 3)
     settled.patch = Patch(rows, kind, key, *(links[:, column].copy() for column in range(3)))
@@ -100,15 +101,13 @@ def _enter(
     for row in message.rows:
         k = row.number
         if row.is_send:
-            absent = (row.dests or frozenset()) - message.by_process.keys()
-            settled.undelivered += [(k, p) for p in sorted(absent)]
             key[k] = new.get(k, name)
             if k not in new:
                 kind[k] = LOCAL
             if k not in replies and (k not in new or several):
                 settled.again.append((row.process, int(rows.seq[k]), name))
             continue
-        owner = message.owner_of(row.process)
+        owner = message.owner_of(row)
         if isinstance(owner, Row):
             key[k] = new[owner.number]
         else:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecede.arrays import Flags, Ints, Scalar, Vectors, inline, jit
+from antecede.audit.copies import COPY, REPLY
 from antecede.audit.windows.copies import Settled
 from antecede.audit.windows.edges import CLOCK_HERE, anchors
 from antecede.audit.windows.matching import (
@@ -59,6 +60,7 @@ class _Maybe(NamedTuple):
     process: Ints  # sorted
     after: Ints  # sorted for each process
     source: Ints  # number among the sources
+    what: Ints  # COPY, or what reply it may be
     start: Ints  # those of process p: start[p] .. start[p + 1]
 
 
@@ -97,10 +99,11 @@ def find_hidden(
     absent = _absent(m, settled, undelivered)
     if absent[0].size > PAIRS_MAX:
         return Hidden(None)
-    returned = np.array(settled.maybe, np.int64).reshape(-1, 2)
+    returned = np.array(settled.maybe, np.int64).reshape(-1, 3)
+    returned[:, :2] = m.patched[returned[:, :2]]
     if not strays.any() and not absent[0].size and not returned.size:
         return None
-    search = _Search(m, strays, _clocked(m, events), absent, m.patched[returned])
+    search = _Search(m, strays, _clocked(m, events), absent, returned)
     return search.find(until_end=until_end)
 
 
@@ -148,7 +151,7 @@ class _Search:
         begin = np.searchsorted(cells, np.arange(n * n + 1))
         asked = begin, rank[order], np.zeros(order.size, np.int64)
         none = np.empty(0, np.int64)
-        empty = _Maybe(none, none, none, np.zeros(n + 1, np.int64))
+        empty = _Maybe(none, none, none, none, np.zeros(n + 1, np.int64))
         found = self._pass(self.sources, empty, None, asked)
         bound = np.empty(order.size, np.int64)
         bound[order] = asked[2]
@@ -163,9 +166,10 @@ class _Search:
         process = np.concatenate((target, who))
         after = np.concatenate((begin, back - m.start[who]))
         source = np.searchsorted(self.sources, np.concatenate((send, self.returned[:, 0])))
+        what = np.concatenate((np.full(begin.size, COPY), self.returned[:, 2]))
         order = np.lexsort((after, process))
         start = np.searchsorted(process[order], np.arange(self.n + 1))
-        return _Maybe(process[order], after[order], source[order], start)
+        return _Maybe(process[order], after[order], source[order], what[order], start)
 
     def _pass(
         self,
@@ -185,7 +189,7 @@ class _Search:
         edges = m.edges.first, m.edges.source
         events = m.start, m.who, m.kind, m.link, m.uses
         flags = self.strays, self.clocked
-        wanted = keep, sources.size
+        wanted = keep, sources
         return _Swept(*_sweep(n, events, edges, flags, wanted, known, maybe[1:], asked))
 
     def _at_the_end(
@@ -402,9 +406,9 @@ def _sweep(
     events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
     edges: tuple[Ints, Ints],
     flags: tuple[Flags, Flags],
-    wanted: tuple[Ints, int],
+    wanted: tuple[Ints, Ints],
     known: Vectors,
-    maybe: tuple[Ints, Ints, Ints],
+    maybe: tuple[Ints, Ints, Ints, Ints],
     asked: tuple[Ints, Ints, Ints],
 ) -> tuple[Vectors, Vectors, int]:
     """Run three vectors per process: what is past, what may be, and the strays that may be.
@@ -412,12 +416,13 @@ def _sweep(
     A stray is a delivery without its send; the third vector has the last one of each process.
     """
     start, who, kind, link, uses = events
-    (strays, clocked), (keep, size), (after, number, begin) = flags, wanted, maybe
+    (strays, clocked), (keep, sources), (after, number, what, begin) = flags, wanted, maybe
+    told, heard = np.zeros((n, n), np.int32), np.zeros(n, np.int32)
     state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 3, n), np.int32)
     pending, at = np.zeros((n, 3, n), np.int32), begin[:n].copy()
     place, slot, left = start[:n].copy(), np.full(kind.size, -1, np.int64), uses.copy()
     pool, used, free = np.zeros((1024, 3, n), np.int32), 0, [np.int64(0)]
-    kept = np.zeros((size, 3, n), np.int32)
+    kept = np.zeros((sources.size, 3, n), np.int32)
     has_edges, moved = edges[0].size > 0, True
     asked_at, last_clock = asked[0][:-1].copy(), np.zeros(n, np.int64)
     while moved:
@@ -441,14 +446,25 @@ def _sweep(
                             _release(edges[1][e], left, slot, free)
                 if follows >= 0:
                     vector, sender = pool[slot[follows]], who[follows]
-                    if _may_be_late(got[p], vector, sender, follows - start[sender] + 1):
+                    rank = follows - start[sender] + 1
+                    if told[p, sender] >= rank or _may_be_late(got[p], vector, sender, rank):
                         return kept, got, i
                     _merge(got[p], vector)
                     _merge(state[p], vector)
                     _release(follows, left, slot, free)
+                heard[:] = told[p]
                 while at[p] < begin[p + 1] and after[at[p]] < spot:
-                    _merge(pending[p], known[number[at[p]]])
+                    source, sort = number[at[p]], what[at[p]]
+                    if sort != COPY:
+                        sender = who[sources[source]]
+                        rank = sources[source] - start[sender] + 1
+                        is_late = got[p, 1, sender] >= rank or got[p, 2].any()
+                        if is_late or (sort == REPLY and told[p, sender] >= rank):
+                            return kept, got, i
+                        heard = np.maximum(heard, known[source, 1])
+                    _merge(pending[p], known[source])
                     at[p] += 1
+                told[p] = heard
                 state[p, 0, p] = spot
                 if asked[1].size:
                     _bounds(state[p, 0], p, last_clock[p], asked_at, asked)
@@ -476,4 +492,5 @@ def _sweep(
             moved |= i > begun
     for p in range(n):
         _bounds(np.full(n, np.int32(2**31 - 1)), p, last_clock[p], asked_at, asked)
+        got[p, 1] = np.maximum(got[p, 1], told[p])
     return kept, got, -1

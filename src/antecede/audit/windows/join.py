@@ -105,7 +105,7 @@ class Joined:
         start = np.zeros(n, np.int64), np.zeros((n, n), np.int64), np.zeros((n, n), np.int64)
         for window in windows:
             start = self._step(window, *start)
-        self.final = start[2]
+        _, self.past, self.final = start
 
     def _step(
         self, window: Window, before: Ints, entry: Ints, known: Ints

@@ -254,6 +254,20 @@ def absent(arrangement: Arrangement, answer: Answer) -> list[tuple[int, int]]:
     return [(key, p) for key, p in found if key not in answer.settled.alias]
 
 
+def shows_gaps(answer: Answer, absent: list[tuple[int, int]]) -> bool:
+    """Return whether a clock counts a send, addressed to its process, that never came there."""
+    joined = answer.joined
+    unaddressed = [m for m in joined.unaddressed() if m.key not in answer.settled.alias]
+    places = [(joined.open[key], [p]) for key, p in absent]
+    places += [(m, list(range(joined.names.size))) for m in unaddressed]
+    return any(
+        joined.past[p, m.sender] >= m.position > joined.final[p, m.sender]
+        for m, some in places
+        for p in some
+        if p != m.sender
+    )
+
+
 def hidden(
     arrangement: Arrangement, answer: Answer, absent: list[tuple[int, int]], *, until_end: bool
 ) -> Hidden | None:
