@@ -593,7 +593,13 @@ def count(order: Order) -> Counts:
     linked = {i: send for i, send in enumerate(order.link) if send >= 0}
     strays = {i for i, why in order.alone.items() if why in FINDINGS}
     places = {(order.who[i], events[i].message) for i in strays}
-    again = sum((order.who[i], events[i].message) in places for i in _repeated(order))
+    again = sum((order.who[i], events[i].message) in places for i in order.again)
+    again += sum(
+        message.owner_of(row) in FINDINGS
+        for message in order.passed.values()
+        for row in message.rows
+        if not row.is_send and row.number not in message.owner
+    )
     return Counts(
         events=len(events),
         processes=len(order.names),
