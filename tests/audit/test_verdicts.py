@@ -101,6 +101,19 @@ def test_a_log_whose_clocks_know_more_than_its_events_is_not_complete() -> None:
     assert told(knows.replace("a2,b1", "a1,b1"), clocks=True) == "ordered"
 
 
+def test_rows_that_are_not_valid_may_be_all_that_a_process_has() -> None:
+    log = [Event("a", 1, "send", "m1", ("c",)), Event("a", 2, "send", "m2", ("b",))]
+    log += [Event("b", 1, "deliver", "m2"), Event("b", 2, "send", "m3", ("c",))]
+    table = table_of([*log, Event("c", 1, "deliver", "m3"), Event("c", 2, "deliver", "m1")])
+    kinds = [*(event.kind for event in log), "delivered", "delivered"]
+    table = table.set_column(2, "kind", pa.array(kinds))
+    for engine in ("plain", "local"):
+        found = audit_table(table, Asked(complete_until_end=None), engine=engine)
+        assert found.verdict == "undecidable"
+        assert "a delivery at a process that has no valid row. 2 rows that are" in found.reason
+    assert audit(*log, complete=None).verdict == "ordered"
+
+
 def test_the_reason_says_what_helps() -> None:
     lost = audit(*SENDS, Event("b", 2, "deliver", "m2"), complete=None)
     assert "say so: --complete-until-end" in lost.reason

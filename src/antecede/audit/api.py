@@ -20,6 +20,7 @@ from antecede.audit import tables as results
 from antecede.audit.arrangements import arrange, arrange_shuffled
 from antecede.audit.drawings import Drawing, draw_unaudited
 from antecede.audit.found import (
+    STRANGER,
     TOO_LARGE,
     UNADDRESSED,
     Audit,
@@ -353,6 +354,8 @@ def _doubt(
     """Say what the sends and deliveries that the log lacks can hide, or return None."""
     if trust.quoted and any(window.kinds[3] for window in answer.windows):
         return hidden(UNADDRESSED, summary, trust)
+    if trust.quoted and rounds.has_strangers(arrangement, answer):
+        return hidden(STRANGER, summary, trust)
     is_whole = not absent and not answer.settled.undelivered and not answer.settled.maybe
     if is_whole and summary["paired_sends"] == summary["messages"] and not answer.joined.unsent:
         return None

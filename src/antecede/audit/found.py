@@ -204,6 +204,8 @@ def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None
     sends = (i for i, e in enumerate(order.events) if e.kind == SEND and e.dests is None)
     if trust.quoted and any(map(order.owns, sends)):
         return hidden(UNADDRESSED, summary, trust)
+    if trust.quoted and order.has_strangers():
+        return hidden(STRANGER, summary, trust)
     place = find_doubt(order, until_end=trust.until_end)
     if place is None:
         return None
@@ -216,6 +218,7 @@ def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None
 
 
 UNADDRESSED = "a delivery of a message whose destinations the log does not state"
+STRANGER = "a delivery at a process that has no valid row"
 TOO_LARGE = "the log is too large to find out where"
 
 

@@ -355,6 +355,15 @@ class Order:
                 found += [(i, p) for p in sorted(some) if (p, event.message) not in got]
         return sorted(set(found))
 
+    def has_strangers(self) -> bool:
+        """Return whether a message is for a process that has no events."""
+        return any(
+            dest not in self._number
+            for event in self.events
+            if event.kind == SEND and event.message not in self.passed
+            for dest in event.dests or ()
+        )
+
     def shows_gaps(self) -> bool:
         """Return whether a clock counts a send, addressed to its process, that never came there.
 

@@ -254,6 +254,14 @@ def absent(arrangement: Arrangement, answer: Answer) -> list[tuple[int, int]]:
     return [(key, p) for key, p in found if key not in answer.settled.alias]
 
 
+def has_strangers(arrangement: Arrangement, answer: Answer) -> bool:
+    """Return whether a message is for a process that has no events."""
+    waiting = [m for m in answer.joined.incomplete() if m.key not in answer.settled.alias]
+    stated = _destinations(arrangement, answer.windows, waiting)
+    known = set(arrangement.names)
+    return any(not known.issuperset(dests or ()) for dests in stated.values())
+
+
 def shows_gaps(answer: Answer, absent: list[tuple[int, int]]) -> bool:
     """Return whether a clock counts a send, addressed to its process, that never came there."""
     joined = answer.joined
