@@ -335,7 +335,7 @@ class SqliteStore:
             ]
             if not all(type(data) is bytes for data in (*checkpoint, *journal)):
                 msg = "malformed: a row holds no bytes"
-                raise sqlite3.DatabaseError(msg)  # noqa: TRY301
+                raise sqlite3.DatabaseError(msg)  # noqa: TRY301 - as SQLite itself would
         except BaseException:
             base.close()
             raise
