@@ -15,7 +15,7 @@ RATIOS = {f"delay={ratio:g}": ratio for ratio in (0.01, 0.1, 1.0, 10.0)}
 """The facets: mean delay as a multiple of the mean gap between a process's sends (0.1 s)."""
 
 SIZES = (4, 6, 8, 10, 15, 20, 25, 30, 40, 50)
-QUICK_SIZES, QUICK_WITHOUT = (5, 15, 30, 50), 0.1
+QUICK_SIZES = (5, 15, 30, 50)
 PRUNED = "pruned"
 
 
@@ -26,8 +26,6 @@ def cases(scale: Scale) -> list[Case]:
     lengths = {"received": scale.side_warm_up} if is_quick else {}
     for n in scale.sizes_or(QUICK_SIZES if is_quick else SIZES):
         for facet, ratio in RATIOS.items():
-            if is_quick and ratio == QUICK_WITHOUT:
-                continue
             delay = f"exponential:{ratio / 10:g}"
             arguments = scale.arguments(n=n, cast="unicast", delay=delay, side=True) | lengths
             for seed in scale.seeds:
