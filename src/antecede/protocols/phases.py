@@ -106,7 +106,7 @@ class Phases(Rules):
         casts=("broadcast", "groups"),
         guarantee="causal order across overlapping groups; messages may wait for silent members",
         assumptions="fixed, closed groups; every packet arrives eventually; a holding buffer that "
-        "never fills: an answer is waited for forever if a packet before it is refused",
+        "does not fill: an answer is waited for forever if a packet before it is refused",
         cost="one integer per group and one more; questions and answers when members are silent",
         options={"groups": GROUPS},
         unmarked_by_skip="a stamp does not say which messages its sender knew of",
