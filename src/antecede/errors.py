@@ -107,9 +107,9 @@ class CauseMissingError(AntecedeError):
 def shown(value: object) -> str:
     """Return a value as error messages show it: short and on one line."""
     try:
-        text = repr(value)
-    except ValueError:  # an integer too long for Python to print
-        text = f"<{type(value).__name__} too long to show>"
+        text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    except Exception:  # noqa: BLE001 - what cannot be shown must not hide the error
+        text = f"<{type(value).__name__} that cannot be shown>"
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -21,7 +21,8 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from antecede.inbox.causes import PARKED, READY, WAITING, Causes, Specification, carried, joined
+from antecede.inbox.causes import PARKED, READY, WAITING, Causes, carried, joined
+from tests.inbox.specification import Specification
 
 Carry = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 

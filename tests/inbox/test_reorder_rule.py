@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from antecede.inbox.causes import Causes, Specification
+from antecede.inbox.causes import Causes
+from tests.inbox.specification import Specification
 
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from antecede.inbox import Inbox, Message
-from antecede.inbox.causes import Specification
 from tests.inbox.explore import STEPS, Both
+from tests.inbox.specification import Specification
 
 if TYPE_CHECKING:
     from tests.inbox.conftest import Make

@@ -109,11 +109,8 @@ class World:
     def instance(self, group: str) -> Instance:
         order: Order = "enforce" if self.rules.gate else "shadow"
         topics = list(GROUPS[group])
-        reader: Reader[Record] = Reader(
-            topics, order=order, limit=None, on_limit="mark", events=None
-        )
-        if not self.rules.G:
-            reader.gate = WithoutG(topics)
+        kind = Gate if self.rules.G else WithoutG
+        reader: Reader[Record] = Reader(kind(topics, shadow=not self.rules.gate), order)
         return Instance(reader)
 
     # Writing.

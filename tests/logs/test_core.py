@@ -281,21 +281,17 @@ def test_names_decide_where_one_side_knows_no_id() -> None:
 
 
 def test_an_unreadable_header_is_counted_and_marked_and_stops_nothing() -> None:
-    reader: Reader[Record] = Reader(
-        ["a"], order="enforce", limit=None, on_limit="mark", events=None
-    )
+    reader: Reader[Record] = Reader(Gate(["a"]))
     reader.assign("a", 0, None)
     reader.put(("a", 0), Record(A, 0, None, b"\x07junk", None, reader.finish))
     record = reader.take(0)
     assert record is not None
     assert "version is 7" in record.fault
-    assert reader.metrics.refused == 1
+    assert reader.gate.metrics.refused == 1
 
 
 def test_a_record_that_failed_is_handed_out_again_and_blocks_its_log() -> None:
-    reader: Reader[Record] = Reader(
-        ["a"], order="enforce", limit=None, on_limit="mark", events=None
-    )
+    reader: Reader[Record] = Reader(Gate(["a"]))
     reader.assign("a", 0, None)
     for offset in range(2):
         reader.put(("a", 0), Record(A, offset, None, None, None, reader.finish))
@@ -315,9 +311,7 @@ def test_a_record_that_failed_is_handed_out_again_and_blocks_its_log() -> None:
 
 
 def test_a_record_that_is_completed_after_it_failed_is_not_handed_out_again() -> None:
-    reader: Reader[Record] = Reader(
-        ["a"], order="enforce", limit=None, on_limit="mark", events=None
-    )
+    reader: Reader[Record] = Reader(Gate(["a"]))
     reader.assign("a", 0, None)
     reader.put(("a", 0), Record(A, 0, None, None, None, reader.finish))
     record = reader.take(0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from antecede.errors import HoldFullError, UsageError
+from antecede.errors import HoldFullError, UsageError, shown
 from antecede.inbox.causes import (
     CAUSES_MAX,
     Entry,
@@ -27,7 +27,6 @@ from antecede.inbox.causes import (
     check_topic,
     joined,
     needed,
-    shown,
     topic_of,
 )
 from antecede.inbox.events import write_events

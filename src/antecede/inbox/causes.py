@@ -4,10 +4,9 @@ A message is a key, ``topic/id``, and the keys of its causes. An inbox subscribe
 hands a message over when every cause of it in those topics is done. Nothing here does I/O, reads a
 clock or uses chance: times are numbers that the caller gives.
 
-Three things are here. :func:`carried` is what a handler's sends carry. :class:`Specification` is
-the rule as definitions over what has happened, without indexes: slow and obvious. :class:`Causes`
-is the same rule with indexes, so that each step touches only what it changes. Tests bind the
-machine, every store and ``reorder`` to the specification.
+:func:`carried` is what a handler's sends carry; :class:`Causes` is the rule with indexes, so that
+each step touches only what it changes. Tests bind it, every store and ``reorder`` to the rule as
+plain definitions (``tests/inbox/specification.py``).
 
 Guarantee
 ---------
@@ -44,11 +43,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
-from antecede.errors import UsageError
+from antecede.errors import UsageError, shown
 
 Then = Literal["wait", "release", "park"]
 Mode = Literal["enforce", "shadow"]
@@ -86,15 +84,6 @@ def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
     return [cause for cause in causes if cause.partition("/")[0] in topics]
 
 
-def shown(value: object) -> str:
-    """Return a value as errors show it: short and on one line."""
-    try:
-        text = ascii(value[:60] if isinstance(value, (str, bytes)) else value)
-    except Exception:  # a value that cannot be shown must not hide the error
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def check_topic(topic: object) -> str:
     """Return a topic's name; refuse what cannot be one."""
     if (
@@ -117,11 +106,6 @@ def check_id(name: object) -> str:
     length = f" of {len(name):,} characters" if isinstance(name, str) else ""
     msg = f"id is {shown(name)}{length}; give text of 1 to {ID_CHARS_MAX:,} printable characters"
     raise UsageError(msg)
-
-
-def key_of(topic: str, name: object) -> str:
-    """Return the key of a message; a name is all of an id, slashes included."""
-    return f"{topic}/{check_id(name)}"
 
 
 def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[str, ...]:
@@ -164,99 +148,6 @@ def _cause(cause: object, topic: str) -> str:
         msg = f"a cause is {shown(cause)}; give 'topic/id', or an id of the message's own topic"
         raise UsageError(msg)
     return f"{check_topic(topic)}/{check_id(name)}"
-
-
-# The specification: what is ready, as definitions over what has happened.
-
-
-@dataclass
-class Specification:
-    """The rule by definitions over what has happened: the truth that all else is held to."""
-
-    topics: Collection[str]
-    causes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    done: set[str] = field(default_factory=set)
-    parked: set[str] = field(default_factory=set)
-    #: Causes that a message need not wait for, although they are not done.
-    waived: dict[str, set[str]] = field(default_factory=dict)
-    unmet: dict[str, set[str]] = field(default_factory=dict)
-    missed: set[str] = field(default_factory=set)
-    late: set[str] = field(default_factory=set)
-
-    def here(self) -> set[str]:
-        """Return what was offered and is not done."""
-        return set(self.causes) - self.done
-
-    def lacks(self, key: str) -> set[str]:
-        """Return the causes that a message still has to wait for."""
-        wanted = {cause for cause in self.causes[key] if topic_of(cause) in self.topics}
-        return wanted - self.done - self.waived.get(key, set())
-
-    def ready(self) -> set[str]:
-        """Return what may be handed over now."""
-        return {key for key in self.here() - self.parked if not self.lacks(key)}
-
-    def waiting(self) -> set[str]:
-        """Return what has to wait."""
-        return {key for key in self.here() - self.parked if self.lacks(key)}
-
-    def ancestry(self, key: str, among: set[str]) -> set[str]:
-        """Return what a message waits for, also through others, as far as it is ``among``."""
-        found: set[str] = set()
-        edge = self.lacks(key) & among
-        while edge:
-            found |= edge
-            edge = {cause for each in edge for cause in self.lacks(each) & among} - found
-        return found
-
-    def offer(self, key: str, causes: Iterable[str]) -> None:
-        """Let a message come; a second one with its key is a duplicate."""
-        if key in self.causes:
-            return
-        self.causes[key] = tuple(causes)
-        if key in self.missed:
-            self.late.add(key)
-        self._park_cycle(key)
-
-    def finish(self, key: str) -> None:
-        """Note that a message that was ready is handled."""
-        assert key in self.ready(), f"{key} is not ready"
-        self.done.add(key)
-
-    def release(self, key: str) -> None:
-        """Let a message go without the causes that are not here, after those that are."""
-        self.parked.discard(key)
-        for each in {key} | self.ancestry(key, self.waiting()):
-            gone = {c for c in self.lacks(each) if c not in self.causes or c in self.parked}
-            gone |= self.lacks(each) & {each}
-            self.waived.setdefault(each, set()).update(gone)
-            self.unmet.setdefault(each, set()).update(gone)
-            self.missed |= gone - {each}
-            self.late |= gone & self.parked
-
-    def outdate(self, key: str) -> None:
-        """Count the causes of a message that are not here as done, because they are too old."""
-        gone = {cause for cause in self.lacks(key) if cause not in self.causes}
-        self.waived.setdefault(key, set()).update(gone)
-
-    def park(self, key: str) -> None:
-        """Keep a message for a person."""
-        self.parked.add(key)
-
-    def retry(self, key: str) -> None:
-        """Treat a parked message as if it came now."""
-        self.parked.discard(key)
-        self._park_cycle(key)
-
-    def _park_cycle(self, key: str) -> None:
-        here = self.here()
-        ancestry = self.ancestry(key, here)
-        if key in ancestry:
-            cycle = {each for each in ancestry if key in self.ancestry(each, here)}
-            self.parked |= cycle
-
-
-# The machine: the same, by indexes.
 
 
 class Entry:

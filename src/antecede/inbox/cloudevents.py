@@ -14,8 +14,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from antecede.errors import PeerError
-from antecede.inbox.causes import shown
+from antecede.errors import PeerError, shown
 from antecede.inbox.records import Offer, Outgoing
 
 CAUSATION = "causationid"

@@ -58,9 +58,7 @@ def events(stores: list[Store]) -> Iterator[dict[str, Any]]:
 
 
 def _sends(
-    causes: dict[str, tuple[str, ...]],
-    names: list[str],
-    got: list[set[str]],
+    causes: dict[str, tuple[str, ...]], names: list[str], got: list[set[str]]
 ) -> Iterator[dict[str, Any]]:
     """Return the events of the senders, each message after its causes."""
     last: dict[str, str] = {}  # the last message of each sender

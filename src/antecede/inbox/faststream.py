@@ -131,10 +131,7 @@ class _Scope(BaseMiddleware[Any, Any]):
 
     async def _run(self, message: AsyncMessage, route: Next, msg: Any) -> Any:
         async with message as transaction:
-            with (
-                self.context.scope("transaction", transaction),
-                self.context.scope("message", msg),
-            ):
+            with self.context.scope("transaction", transaction), self.context.scope("message", msg):
                 return await route(msg)
 
     async def publish_scope(self, call_next: Next, cmd: Any) -> Any:

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from antecede.errors import PeerError
-from antecede.inbox.causes import shown
+from antecede.errors import PeerError, shown
 from antecede.inbox.records import Offer, Outgoing
 
 ID: Final = "antecede-id"

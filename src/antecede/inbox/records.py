@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from antecede.errors import UsageError
-from antecede.inbox.causes import Entry, Then, shown, topic_of
+from antecede.errors import UsageError, shown
+from antecede.inbox.causes import Entry, Then, topic_of
 
 NONE, BYTES, TEXT, JSON = range(4)
 

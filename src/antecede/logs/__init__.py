@@ -8,13 +8,4 @@ is the adapter of one client, and imports that client only when it is used.
 from antecede.logs.gate import Gate, Metrics
 from antecede.logs.positions import Context, Log, Positions, context, current, handling
 
-__all__ = [
-    "Context",
-    "Gate",
-    "Log",
-    "Metrics",
-    "Positions",
-    "context",
-    "current",
-    "handling",
-]
+__all__ = ["Context", "Gate", "Log", "Metrics", "Positions", "context", "current", "handling"]

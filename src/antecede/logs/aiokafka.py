@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from aiokafka import (
     AIOKafkaConsumer,
@@ -25,12 +25,10 @@ from aiokafka.errors import IllegalStateError, KafkaError, UnknownTopicOrPartiti
 
 from antecede.errors import BrokerError, ContextEndedError, UsageError
 from antecede.logs import reader as reading
-from antecede.logs.events import Events
-from antecede.logs.gate import Metrics
+from antecede.logs.aio import Started, Tasks, writing
 from antecede.logs.murmur import murmur2
-from antecede.logs.positions import HEADER, Context, Log, as_text, current
-from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, Remarks, checked, foreign
-from antecede.logs.tasks import Tasks
+from antecede.logs.positions import HEADER, Context, Log, as_text
+from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, foreign
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -55,7 +53,7 @@ def _connection(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
 
 
-class Producer:
+class Producer(Started):
     """A producer that stamps what it writes with what the running handler has seen and written.
 
     Each write is acknowledged before ``send`` returns. ``config`` are the arguments of
@@ -88,13 +86,6 @@ class Producer:
         if self.client is not None:
             await self.client.stop()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def send(
         self,
         topic: str,
@@ -112,34 +103,23 @@ class Producer:
         if self.client is None:
             msg = "the producer is not started; use it as `async with Producer(...)`"
             raise UsageError(msg)
-        context = current() if context is None else context
-        while context.must_wait(None):
-            await asyncio.sleep(0.001)  # another task of the same context is writing
         if partition is None:
             partition = await self._partition(topic, key)
-        target, now = Log(topic, partition), time.time()
-        stamp = context.begin(target, horizon=self.horizon, now=now)
+        target = Log(topic, partition)
         own = [(name, data) for name, data in headers if name != HEADER]
-        own.append((HEADER, as_text(stamp).encode() if self.text else stamp))
-        try:
-            sent = await self.client.send_and_wait(
-                topic,
-                value,
-                key,
-                partition=None if partition < 0 else partition,
-                headers=own,
-            )
-        except BaseException as error:
-            context.report(target, None, now, repr(error))
-            if isinstance(error, KafkaError):
+        async with writing(target, context, horizon=self.horizon) as (stamp, past):
+            own.append((HEADER, as_text(stamp).encode() if self.text else stamp))
+            try:
+                sent = await self.client.send_and_wait(
+                    topic, value, key, partition=None if partition < 0 else partition, headers=own
+                )
+            except KafkaError as error:
                 msg = f"cannot write to {topic}: {error!r}"
                 raise BrokerError(msg) from error
-            raise
-        if sent.offset < 0:
-            context.report(target, None, now, "the broker does not tell its offset")
-            msg = f"the broker had a record of {topic} already and does not tell its offset"
-            raise ContextEndedError(msg)
-        context.report(target, sent.offset, time.time(), at=Log(topic, sent.partition))
+            if sent.offset < 0:
+                msg = f"the broker had a record of {topic} already and does not tell its offset"
+                raise ContextEndedError(msg)
+        past.report(target, sent.offset, time.time(), at=Log(topic, sent.partition))
         return int(sent.offset)
 
     async def _partition(self, topic: str, key: bytes | None) -> int:
@@ -178,7 +158,7 @@ class Record(reading.Record):
         return [(name, data) for name, data in self.raw.headers if name != HEADER]
 
 
-class Consumer:
+class Consumer(Instance, Started):
     """One instance of a group: hands out records after their causes.
 
     ``config`` are the arguments of ``AIOKafkaConsumer``, with ``group_id``; the other parameters
@@ -195,43 +175,28 @@ class Consumer:
         on_limit: OnLimit = "mark",
         events: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._topics = checked(order, limit, on_limit, topics)
         if not config.get("group_id"):
             msg = "the config has no group_id; give the name of the consumer group"
             raise UsageError(msg)
         if config.get("enable_auto_commit", False):
             msg = "enable_auto_commit is on; only what is processed may be committed: leave it out"
             raise UsageError(msg)
-        self._group = str(config["group_id"])
-        self._config = {
-            "auto_offset_reset": "earliest",
-            **config,
-            "enable_auto_commit": False,
-        }
-        log_of_events = None if events is None else Events(events, self._group, self._topics)
-        self._reader: Reader[Record] = Reader(
-            self._topics, order=order, limit=limit, on_limit=on_limit, events=log_of_events
-        )
+        super().__init__(
+            str(config["group_id"]),
+            topics, order=order, limit=limit, on_limit=on_limit, events=events,
+        )  # fmt: skip
+        self._config = {"auto_offset_reset": "earliest", **config, "enable_auto_commit": False}
+        self._reader: Reader[Record] = Reader(self._gate, order, on_limit, self._events)
         self._tasks = Tasks(self._topics)
         self._marks: dict[Place, int] = {}
-        self._remark = Remarks()
         self.client: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._ends: AIOKafkaConsumer | None = None
 
     @property
-    def metrics(self) -> Metrics:
-        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
-        return self._reader.metrics
-
-    @property
     def assigned(self) -> list[Log]:
         """The logs that this instance has now."""
         return self._reader.assigned
-
-    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each record that waits, for how many seconds and for which positions."""
-        return self._reader.gate.waiting(time.monotonic())
 
     async def start(self) -> None:
         """Connect and join the group."""
@@ -263,13 +228,6 @@ class Consumer:
             await self._ends.stop()
         self._reader.close()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records until :meth:`stop`; several may be handled at the same time."""
         return self._tasks.iterate(lambda: self._reader.take(time.monotonic()))
@@ -283,7 +241,7 @@ class Consumer:
         assert self.client is not None
         reader, client = self._reader, self.client
         while True:
-            is_urgent = reader.holds or reader.gate.has_news or not reader.is_idle
+            is_urgent = reader.holds or self._gate.has_news or not reader.is_idle
             found = await client.getmany(
                 timeout_ms=int(1000 * PACE) if is_urgent else 100, max_records=FETCHED_MAX
             )
@@ -328,7 +286,7 @@ class Consumer:
             await asyncio.sleep(PACE)
             if not self._reader.holds:
                 continue
-            gate, asked = self._reader.gate, time.monotonic()
+            gate, asked = self._gate, time.monotonic()
             wanted = gate.ask()
             with self._asking() if wanted else nullcontext():
                 if wanted:
@@ -340,7 +298,7 @@ class Consumer:
     async def _doubt(self) -> None:
         """Ask for the ends of logs that may have been cut, beyond open transactions."""
         assert self._admin is not None
-        gate = self._reader.gate
+        gate = self._gate
         while True:
             await asyncio.sleep(LOOK_PACE)
             asked = time.monotonic()
@@ -373,7 +331,7 @@ class Consumer:
     async def _published(self, places: Sequence[Place], *, warns: bool) -> dict[Log, int | None]:
         assert self._admin is not None
         partitions = [TopicPartition(*place) for place in places]
-        found = await self._admin.list_consumer_group_offsets(self._group, partitions=partitions)
+        found = await self._admin.list_consumer_group_offsets(self.group, partitions=partitions)
         published: dict[Log, int | None] = {}
         for one, answer in found.items():
             if answer.offset < 0:
@@ -396,7 +354,7 @@ class Consumer:
 
     async def _commit(self) -> None:
         assert self.client is not None
-        gate = self._reader.gate
+        gate = self._gate
         found = gate.publish()
         if not found:
             return
@@ -415,7 +373,7 @@ class Consumer:
         if places:
             with suppress(KafkaError, TimeoutError):  # what is fetched first will tell
                 found = await self._published(places, warns=False)
-                self._reader.gate.learn(found)
+                self._gate.learn(found)
 
     def _take_over(self, place: Place) -> None:
         """Take over a log, before the first await: the client fetches while it tells us.

@@ -12,28 +12,21 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka import Producer as Writer
 from confluent_kafka.admin import AdminClient
 
 from antecede.errors import BrokerError, UsageError
 from antecede.logs import reader as reading
-from antecede.logs.events import Events
-from antecede.logs.gate import Metrics
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
-from antecede.logs.reader import MARK, OnLimit, Order, Place, Reader, Remarks, checked, foreign
+from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, foreign
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -372,7 +365,7 @@ def _time_of(message: Message) -> float | None:
     return milliseconds / 1000 if kind else None
 
 
-class Consumer:
+class Consumer(Instance):
     """One instance of a group: hands out records after their causes.
 
     Parameters
@@ -401,39 +394,26 @@ class Consumer:
         on_limit: OnLimit = "mark",
         events: str | os.PathLike[str] | None = None,
     ) -> None:
-        names = checked(order, limit, on_limit, topics)
         self._config = _checked_config(config)
-        self.group = str(config["group.id"])
-        log_of_events = None if events is None else Events(events, self.group, names)
-        self._reader: Reader[Record] = Reader(
-            names, order=order, limit=limit, on_limit=on_limit, events=log_of_events
-        )
+        super().__init__(
+            str(config["group.id"]),
+            topics, order=order, limit=limit, on_limit=on_limit, events=events,
+        )  # fmt: skip
+        self._reader: Reader[Record] = Reader(self._gate, order, on_limit, self._events)
         self._finish = self._reader.finish
-        self._topics = names
-        self._closing = False
-        self._closed = False
+        self._closing = self._closed = False
         self._due = self._polled = self._looked = 0.0
         self._looker = _Looker(self._config)
-        self._remark = Remarks()
         self.client = Client({**self._config, "on_commit": self._on_commit})
         self._identify(time.monotonic())
         self.client.subscribe(
-            names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
-
-    @property
-    def metrics(self) -> Metrics:
-        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
-        return self._reader.metrics
 
     @property
     def assigned(self) -> list[Log]:
         """The logs that this instance has now."""
         return self._reader.assigned
-
-    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each record that waits, for how many seconds and for which positions."""
-        return self._reader.gate.waiting(time.monotonic())
 
     def __iter__(self) -> Iterator[Record]:
         """Yield records until :meth:`close` or :meth:`stop`."""
@@ -461,7 +441,7 @@ class Consumer:
             if record is not None or now > until or self._closing:
                 return record
             wait = max(0.0, until - now)
-            if reader.holds or reader.gate.has_news:
+            if reader.holds or self._gate.has_news:
                 wait = min(wait, PACE)
             self._fetch(min(wait, 0.1))
             now = time.monotonic()
@@ -489,7 +469,7 @@ class Consumer:
 
     def _tend(self, now: float) -> None:
         """Do what is due: commit, look up, pause and resume."""
-        reader, gate = self._reader, self._reader.gate
+        reader, gate = self._reader, self._gate
         if now < self._due:
             return
         self._due = now + PACE
@@ -516,7 +496,7 @@ class Consumer:
             gate.count(now)
 
     def _learn(self, answer: _Answer) -> None:
-        gate, metrics = self._reader.gate, self.metrics
+        gate, metrics = self._gate, self.metrics
         metrics.look_ups += answer.count
         if answer.failure:
             metrics.failed_look_ups += 1
@@ -533,7 +513,7 @@ class Consumer:
     def _identify(self, now: float) -> None:
         """Ask for the ids of the topics, to tell them from topics that were deleted."""
         try:
-            self._reader.gate.identify(self._looker.tags(self._topics), now)
+            self._gate.identify(self._looker.tags(self._topics), now)
         except KafkaException as error:
             self._remark(f"cannot ask for the ids of topics: {error.args[0].str()}")
 
@@ -575,7 +555,7 @@ class Consumer:
         self._remark(f"the client reports {error.name()}: {error.str()}")
 
     def _commit(self, *, waits: bool) -> None:
-        gate = self._reader.gate
+        gate = self._gate
         found = gate.publish()
         if not found:
             return
@@ -585,10 +565,7 @@ class Consumer:
             for place, offset in found.items()
         ]
         try:
-            if waits:
-                self.client.commit(offsets=offsets, asynchronous=False)
-            else:
-                self.client.commit(offsets=offsets, asynchronous=True)
+            self.client.commit(offsets=offsets, asynchronous=not waits)  # type: ignore[call-overload]
         except KafkaException:
             self.metrics.failed_commits += 1
             gate.not_published(found)
@@ -597,8 +574,7 @@ class Consumer:
         bad = [p for p in partitions if error is not None or p.error is not None]
         if bad:
             self.metrics.failed_commits += 1
-            gate = self._reader.gate
-            gate.not_published([gate.log(p.topic, p.partition) for p in bad])
+            self._gate.not_published([self._gate.log(p.topic, p.partition) for p in bad])
 
     def _assigned(self, client: Client, partitions: list[TopicPartition]) -> None:
         self._identify(time.monotonic())
@@ -642,17 +618,17 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"auto.offset.reset": "earliest", **config, **needed}
 
 
+@dataclass(slots=True)
 class _Answer:
     """What a look-up found: progress, ends of logs, logs that are gone, commits of others."""
 
-    def __init__(self, asked: float) -> None:
-        self.asked = asked
-        self.count = 0
-        self.published: dict[Log, int | None] = {}
-        self.ends: dict[Log, int] = {}
-        self.gone: list[Log] = []
-        self.foreign: list[Log] = []
-        self.failure = ""
+    asked: float
+    count: int = 0
+    published: dict[Log, int | None] = field(default_factory=dict)
+    ends: dict[Log, int] = field(default_factory=dict)
+    gone: list[Log] = field(default_factory=list)
+    foreign: list[Log] = field(default_factory=list)
+    failure: str = ""
 
 
 class _Looker:

@@ -19,9 +19,10 @@ from faststream import BaseMiddleware
 from faststream.exceptions import NackMessage
 
 from antecede.errors import HeaderError, UsageError
+from antecede.logs.aio import writing
 from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
-from antecede.logs.positions import HEADER, SCOPE, Context, Log, Positions, as_text, current
+from antecede.logs.positions import HEADER, SCOPE, Context, Log, Positions, as_text
 from antecede.logs.reader import MARK, OnLimit, Order, checked, log
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ class Causal:
         if on_limit != "mark":
             msg = f"on_limit is {on_limit!r}; a middleware can only mark"
             raise UsageError(msg)
-        self.order = order
-        self.gate = Gate(names, shadow=order != "enforce", limit=None)
-        self.limit = limit
+        self.order, self.limit = order, limit
+        self.gate = Gate(names, shadow=order != "enforce")
         self.events = None if events is None else Events(events, group, names)
         #: When each record that was given back came first.
         self.since: dict[Log, tuple[int, float]] = {}
@@ -157,17 +157,11 @@ class _Scope(BaseMiddleware[Any, Any]):
 
     async def publish_scope(self, call_next: Callable[[Any], Awaitable[Any]], cmd: Any) -> Any:
         """Stamp what is published, and wait for its acknowledgement (rule W)."""
-        scope = current()
-        while scope.must_wait(None):
-            await asyncio.sleep(0.001)
-        target, now = Log(cmd.destination, -1), time.time()
-        cmd.headers[HEADER] = as_text(scope.begin(target, own=True))
-        try:
+        target = Log(cmd.destination, -1)
+        async with writing(target, None, own=True) as (stamp, scope):
+            cmd.headers[HEADER] = as_text(stamp)
             sent = await call_next(cmd)
             if asyncio.isfuture(sent):
                 sent = await sent
-        except BaseException as error:
-            scope.report(target, None, now, repr(error))
-            raise
         scope.report(target, sent.offset, time.time(), at=Log(sent.topic, sent.partition))
         return sent

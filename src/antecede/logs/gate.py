@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from antecede.logs.positions import Log, Positions
+from antecede.logs.positions import Log
 
 #: After so many seconds of waiting, it is asked whether a log reaches a position at all.
 DOUBT_AFTER: Final = 1.0
@@ -257,12 +257,7 @@ class Gate:
         return found
 
     def offer(
-        self,
-        log: Log,
-        offset: int,
-        needs: Mapping[Log, int],
-        now: float,
-        key: Hashable = None,
+        self, log: Log, offset: int, needs: Mapping[Log, int], now: float, key: Hashable = None
     ) -> dict[Log, int] | None:
         """Return None if a record may start now; otherwise what is missing, and it waits.
 
@@ -379,11 +374,3 @@ class Gate:
             if not watch:
                 del self._watch[log]
         return True
-
-
-def union(parts: Iterable[Mapping[Log, int]]) -> Positions:
-    """Return the greatest position of each log."""
-    found = Positions()
-    for part in parts:
-        found.merge(part)
-    return found

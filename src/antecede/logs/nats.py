@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import nats
 from nats.errors import Error as NatsError
@@ -23,11 +23,9 @@ from nats.js.errors import NotFoundError
 
 from antecede.errors import BrokerError, UsageError
 from antecede.logs import reader as reading
-from antecede.logs.events import Events
-from antecede.logs.gate import Gate, Metrics
-from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
-from antecede.logs.reader import OnLimit, Order, Remarks, checked, log, refuse, start_without
-from antecede.logs.tasks import Tasks
+from antecede.logs.aio import Started, Tasks, writing
+from antecede.logs.positions import HEADER, Context, Log, as_text, tag_of
+from antecede.logs.reader import Instance, OnLimit, Order, log, refuse, start_without
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -99,7 +97,7 @@ class _Streams:
         return True
 
 
-class Producer:
+class Producer(Started):
     """A producer that stamps what it publishes with what the running handler has seen and written.
 
     ``config`` are the arguments of ``nats.connect``; ``horizon`` leaves out positions that are
@@ -125,13 +123,6 @@ class Producer:
         if self.client is not None:
             await self.client.close()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     async def send(
         self,
         subject: str,
@@ -147,26 +138,20 @@ class Producer:
         if self._stream is None or self._streams is None:
             msg = "the producer is not started; use it as `async with Producer(...)`"
             raise UsageError(msg)
-        context = current() if context is None else context
-        while context.must_wait(None):
-            await asyncio.sleep(0.001)  # another task of the same context is writing
-        target, now = Log(subject, -1), time.time()
-        stamp = context.begin(target, own=True, horizon=self.horizon, now=now)
-        stamped = {**(headers or {}), HEADER: as_text(stamp)}
-        try:
-            ack = await self._stream.publish(
-                subject, value, headers=stamped, timeout=PUBLISH_PATIENCE
-            )
-            is_back = ack.seq <= self._last.get(ack.stream, 0) and not ack.duplicate
-            tag = await self._streams.tag(ack.stream, fresh=is_back)
-        except BaseException as error:
-            context.report(target, None, now, repr(error))
-            if isinstance(error, _FAILURES):
+        target = Log(subject, -1)
+        async with writing(target, context, own=True, horizon=self.horizon) as (stamp, past):
+            stamped = {**(headers or {}), HEADER: as_text(stamp)}
+            try:
+                ack = await self._stream.publish(
+                    subject, value, headers=stamped, timeout=PUBLISH_PATIENCE
+                )
+                is_back = ack.seq <= self._last.get(ack.stream, 0) and not ack.duplicate
+                tag = await self._streams.tag(ack.stream, fresh=is_back)
+            except _FAILURES as error:
                 msg = f"cannot publish to {subject!r}: {error!r}"
                 raise BrokerError(msg) from error
-            raise
         self._last[ack.stream] = max(ack.seq, 0 if is_back else self._last.get(ack.stream, 0))
-        context.report(target, ack.seq, time.time(), at=Log(ack.stream, 0, tag))
+        past.report(target, ack.seq, time.time(), at=Log(ack.stream, 0, tag))
         return int(ack.seq)
 
 
@@ -193,7 +178,7 @@ class Record(reading.Record):
         return {k: v for k, v in (self.raw.headers or {}).items() if k != HEADER}
 
 
-class Consumer:
+class Consumer(Instance, Started):
     """One instance of a group: hands out messages after their causes.
 
     Parameters
@@ -219,19 +204,16 @@ class Consumer:
         on_limit: OnLimit = "mark",
         events: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._topics = checked(order, limit, on_limit, topics)
         if not config.get("durable"):
             msg = "the config has no durable; give the name of the group's durable consumers"
             raise UsageError(msg)
+        super().__init__(
+            str(config["durable"]),
+            topics, order=order, limit=limit, on_limit=on_limit, events=events, ordered=False,
+        )  # fmt: skip
         self._config = dict(config)
-        self._group = str(config["durable"])
         self._filters: dict[str, str] = dict(config.get("filters") or {})
         self._ack_wait = float(config.get("ack_wait", 30.0))
-        self._order, self._on_limit = order, on_limit
-        self._gate = Gate(self._topics, ordered=False, shadow=order != "enforce", limit=limit)
-        self._events = None
-        if events is not None:
-            self._events = Events(events, self._group, self._topics)
         self._records: dict[str, dict[int, Record]] = {name: {} for name in self._topics}
         self._held: dict[Key, Record] = {}
         self._ready: deque[Record] = deque()
@@ -239,19 +221,9 @@ class Consumer:
         self._floors: dict[Log, int] = {}
         self._work = asyncio.Event()
         self._tasks = Tasks(self._topics)
-        self._remark = Remarks()
         self.client: Client | None = None
         self._stream: JetStreamContext | None = None
         self._streams: _Streams | None = None
-
-    @property
-    def metrics(self) -> Metrics:
-        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
-        return self._gate.metrics
-
-    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each message that waits, for how many seconds and for which positions."""
-        return self._gate.waiting(time.monotonic())
 
     async def start(self) -> None:
         """Connect, and make the durable consumers that are not there."""
@@ -273,13 +245,13 @@ class Consumer:
         assert self._streams is not None
         subject = self._filters.get(name)
         try:
-            info = await self._stream.consumer_info(name, self._group)
+            info = await self._stream.consumer_info(name, self.group)
         except NotFoundError:
             if not await self._streams.exists(name):
                 msg = f"there is no stream {name!r}; create it first"
                 raise UsageError(msg) from None
             made = ConsumerConfig(
-                durable_name=self._group,
+                durable_name=self.group,
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=self._ack_wait,
                 filter_subject=subject,
@@ -287,7 +259,7 @@ class Consumer:
             info = await self._stream.add_consumer(name, made)
         if info.config.ack_policy not in (AckPolicy.EXPLICIT, "explicit"):
             msg = (
-                f"consumer {self._group!r} of stream {name!r} acknowledges {info.config.ack_policy}"
+                f"consumer {self.group!r} of stream {name!r} acknowledges {info.config.ack_policy}"
                 "; order needs one that acknowledges each message: ack_policy explicit"
             )
             raise UsageError(msg)
@@ -322,13 +294,6 @@ class Consumer:
             self._events.close()
             self._events = None
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records until :meth:`stop`; several may be handled at the same time."""
         return self._tasks.iterate(self._take)
@@ -346,7 +311,7 @@ class Consumer:
     async def _pull(self, name: str) -> None:
         """Fetch a stream's messages, as many as there is room for."""
         assert self._stream is not None
-        pull = await self._stream.pull_subscribe_bind(self._group, name)
+        pull = await self._stream.pull_subscribe_bind(self.group, name)
         while True:
             here = self._records[name]
             room = HOLD_MAX - len(here)
@@ -467,14 +432,14 @@ class Consumer:
             except NotFoundError as error:
                 self.metrics.failed_look_ups += 1
                 self._remark(
-                    f"stream {place.topic!r} or its consumer {self._group!r} was deleted: {error!r}"
+                    f"stream {place.topic!r} or its consumer {self.group!r} was deleted: {error!r}"
                 )
                 if not await self._streams.exists(place.topic):
                     gate.gone([place], asked)
 
     async def _look_at(self, place: Log, asked: float) -> None:
         assert self._stream is not None
-        info = await self._stream.consumer_info(place.topic, self._group)
+        info = await self._stream.consumer_info(place.topic, self.group)
         floor = (info.ack_floor.stream_seq if info.ack_floor else 0) + 1
         self._gate.learn({place: floor})
         wanted = [h.missing[place] for h in self._gate.heads.values() if place in h.missing]

@@ -90,11 +90,6 @@ class Positions(dict[Log, int]):
 
     ages: dict[Log, int] | None = None
 
-    def advance(self, log: Log, offset: int) -> None:
-        """Move the position in a log forwards; a lower one changes nothing."""
-        if offset > self.get(log, 0):
-            self[log] = offset
-
     def merge(self, other: Mapping[Log, int]) -> None:
         """Take the greater position of each log."""
         for log, offset in other.items():

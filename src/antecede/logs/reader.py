@@ -8,8 +8,10 @@ an adapter puts in what its client fetched, and does what the reader says: commi
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
 
@@ -48,7 +50,6 @@ class Record:
         "_token",
         "attempts",
         "early",
-        "epoch",
         "fault",
         "header",
         "log",
@@ -67,11 +68,9 @@ class Record:
         time: float | None,
         finish: Callable[[Any, bool], None],
     ) -> None:
-        self.log = place
-        self.offset = offset
+        self.log, self.offset, self.header = place, offset, header
         #: The record as the client gave it.
         self.raw = raw
-        self.header = header
         #: When it was written, by the broker's clock or the producer's; None if that is not known.
         self.time = time
         #: Why its header cannot be read; empty if it can. Such a record waits for nothing.
@@ -82,7 +81,6 @@ class Record:
         self.early = False
         #: How often its handler has failed.
         self.attempts = 0
-        self.epoch = 0
         self._needs: Positions | None = None
         self._context: Context | None = None
         self._token: Token[Scope | None] | None = None
@@ -102,13 +100,10 @@ class Record:
     def needs(self) -> Positions:
         """The positions that it waits for, as its header names them; none without a header."""
         if self._needs is None:
-            if self.header is None:
-                self._needs = _NO_NEEDS
-            else:
-                try:
-                    self._needs = Positions.decode(self.header)
-                except HeaderError as error:
-                    self.fault, self._needs = str(error), _NO_NEEDS
+            try:
+                self._needs = _NO_NEEDS if self.header is None else Positions.decode(self.header)
+            except HeaderError as error:
+                self.fault, self._needs = str(error), _NO_NEEDS
         return self._needs
 
     @property
@@ -232,22 +227,45 @@ def checked(order: str, limit: float | None, on_limit: str, topics: object) -> l
     return names
 
 
-class Reader(Generic[R]):
-    """The queues of one instance, and the gate in front of them."""
+class Instance:
+    """One instance of a group, whatever its client: its options, checked, its gate and figures."""
 
     def __init__(
         self,
-        topics: list[str],
+        group: str,
+        topics: Sequence[str],
         *,
         order: Order,
         limit: float | None,
         on_limit: OnLimit,
-        events: Events | None,
+        events: str | os.PathLike[str] | None,
+        ordered: bool = True,
     ) -> None:
-        self.gate = Gate(topics, shadow=order != "enforce", limit=limit)
-        self.order = order
-        self.on_limit = on_limit
-        self.events = events
+        self.group = group
+        self._topics = checked(order, limit, on_limit, topics)
+        self._order, self._on_limit = order, on_limit
+        self._gate = Gate(self._topics, ordered=ordered, shadow=order != "enforce", limit=limit)
+        self._events = None if events is None else Events(events, group, self._topics)
+        self._remark = Remarks()
+
+    @property
+    def metrics(self) -> Metrics:
+        """What this instance has counted: ``early``, ``waited``, ``gave_up``, ``lost`` ..."""
+        return self._gate.metrics
+
+    def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
+        """Return, for each record that waits, for how many seconds and for which positions."""
+        return self._gate.waiting(time.monotonic())
+
+
+class Reader(Generic[R]):
+    """The queues of one instance, behind its gate."""
+
+    def __init__(
+        self, gate: Gate, order: Order = "enforce", on_limit: OnLimit = "mark",
+        events: Events | None = None,
+    ) -> None:  # fmt: skip
+        self.gate, self.order, self.on_limit, self.events = gate, order, on_limit, events
         self._queues: dict[Place, deque[R | tuple[Log, int]]] = {}
         self._epochs: dict[Place, int] = {}
         self._next: dict[Place, int] = {}
@@ -258,11 +276,6 @@ class Reader(Generic[R]):
         self._full: set[Place] = set()
         # Handlers may end in any thread; the consumer's own thread takes in what they finished.
         self._finished: deque[tuple[R, bool]] = deque()
-
-    @property
-    def metrics(self) -> Metrics:
-        """What this instance has counted."""
-        return self.gate.metrics
 
     @property
     def assigned(self) -> list[Log]:
@@ -392,7 +405,7 @@ class Reader(Generic[R]):
             if self.order != "off":
                 missing = gate.offer(item.log, item.offset, item.needs, now, place)
                 if item.fault:
-                    refuse(item, self.metrics)
+                    refuse(item, gate.metrics)
             item.early = missing is not None
             if missing is not None and not gate.shadow:
                 self._held[place] = item

@@ -96,14 +96,7 @@ class Shop:
                 msg = f"the shop did not get ready with its work in {PATIENCE:g} s; try again"
                 self._failures.append(BrokerError(msg))
 
-    def _start(
-        self,
-        group: str,
-        topics: list[str],
-        order: Order,
-        events: Any,
-        handle: Any,
-    ) -> None:
+    def _start(self, group: str, topics: list[str], order: Order, events: Any, handle: Any) -> None:
         from antecede.logs.confluent import Consumer
 
         config = {**_QUICK, "bootstrap.servers": self.servers, "group.id": group, "log_level": 0}

@@ -26,7 +26,8 @@ from antecede.reorder.columns import (
     RELEASE,
     SEQ,
     TIME,
-)
+    with_columns,
+)  # fmt: skip
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
 from antecede.reorder.machine import Changes, Machine, Message, Out, Ready, Runs
@@ -226,10 +227,8 @@ class Bucket:
         if reasons.null_count < len(table):
             is_bad = np.asarray(reasons.is_valid())
             words = reasons.to_pylist()
-            bad = [
-                Out(self.generation, row, 0, 0, released=False, late=False, rejected=words[row])
-                for row in np.flatnonzero(is_bad).tolist()
-            ]
+            found = np.flatnonzero(is_bad).tolist()
+            bad = [Out.refused(self.generation, row, words[row]) for row in found]
             rows = np.flatnonzero(~is_bad)
         else:
             rows = np.arange(len(table))
@@ -271,8 +270,7 @@ class Bucket:
         }
         if self.policy.keeps_rejected:
             added["rejected"] = pa.array(rejected, pa.string())
-        for name, column in added.items():
-            found = found.append_column(name, column)
+        found = with_columns(found, added)
         rejects = sum(out.rejected is not None for out in outs)
         self.rejected += rejects
         if rejects and not self.policy.keeps_rejected:

@@ -5,7 +5,7 @@ Names become hashes; a row that is no message gets the reason why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -91,9 +91,7 @@ class Declared:
             CAUSES: lists,
             BUCKET: pa.array((place % self.buckets).astype(np.int32)),
         }
-        for column, values in added.items():
-            table = table.append_column(column, values)
-        return table
+        return with_columns(table, added)
 
     def _reasons(self, key: Ints, lists: Column, columns: dict[str, Column]) -> pa.Array:
         """Return why a row is not a message, or null; the first reason of several."""
@@ -148,6 +146,13 @@ class Commanded:
         )
 
 
+def with_columns(table: pa.Table, added: Mapping[str, Column]) -> pa.Table:
+    """Return a table with more columns."""
+    for name, values in added.items():
+        table = table.append_column(name, values)
+    return table
+
+
 def _places(dest: Column | None, rows: int) -> Ints:
     """Return the numbers of destinations; without any, all rows have one."""
     one = np.full(rows, SPARK_SEED)
@@ -191,12 +196,7 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
 
 
 def find_names(
-    frame: DataFrame,
-    name: str,
-    causes: str,
-    dest: str | None,
-    source: str | None,
-    seq: str | None,
+    frame: DataFrame, name: str, causes: str, dest: str | None, source: str | None, seq: str | None
 ) -> Names:
     """Return where rows tell what; columns that are not named count if they are there."""
     if source is not None or seq is not None or {"source", "seq"} <= set(frame.columns):

@@ -21,15 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.arrays import Flags, Ints
-from antecede.reorder.compiled_rows import (
-    Rows,
-    by_channel,
-    count_on,
-    find,
-    pairs,
-    ready,
-    stretches,
-)
+from antecede.reorder.compiled_rows import Rows, by_channel, count_on, find, pairs, ready, stretches
 from antecede.reorder.delivered_keys import Memory
 
 Run = tuple[int, int, int]
@@ -139,6 +131,11 @@ class Out(NamedTuple):
     released: bool
     late: bool
     rejected: str | None = None
+
+    @classmethod
+    def refused(cls, chunk: int, row: int, reason: str | None, held: int = 0) -> Out:
+        """Return a row that leaves without a position, for a reason."""
+        return cls(chunk, row, 0, held, released=False, late=False, rejected=reason)
 
 
 @dataclass(slots=True)
@@ -333,7 +330,7 @@ class Machine:
             came = self._note(dest, channel, seq, now) if self.numbered else Came.NEW
             if came is not Came.NEW and not self._is_wanted(key):
                 if came is Came.FORGOTTEN:
-                    out.append(Out(chunk, row, 0, 0, released=False, late=False, rejected=TOO_LATE))
+                    out.append(Out.refused(chunk, row, TOO_LATE))
                 else:
                     self.duplicates += 1
                 continue
@@ -374,8 +371,8 @@ class Machine:
         message = self.held.get(key)
         if message is not None:
             self._let_go(message)
-            where = (message.chunk, message.row, 0, now - message.arrived)
-            out.append(Out(*where, released=False, late=False, rejected=DROPPED))
+            held = now - message.arrived
+            out.append(Out.refused(message.chunk, message.row, DROPPED, held))
         elif key not in self.waiting:
             return out
         self.dropped[key] = now

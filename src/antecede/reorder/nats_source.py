@@ -179,11 +179,7 @@ class NatsSource(DataSource):
         """Return what publishes rows."""
         return NatsWriter(_sink(self.settings, schema.names, overwrites=overwrite))
 
-    def streamWriter(
-        self,
-        schema: StructType,
-        overwrite: bool,
-    ) -> NatsStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:
         """Return what publishes the rows of batches."""
         return NatsStreamWriter(_sink(self.settings, schema.names, overwrites=overwrite))
 

@@ -20,7 +20,7 @@ import antecede
 from antecede.endpoint.numbers import read_varint
 from antecede.endpoint.view import DIGEST_BYTES
 from antecede.errors import AntecedeError, UsageError
-from antecede.reorder.columns import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ
+from antecede.reorder.columns import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ, with_columns
 from antecede.reorder.compiled_rows import Rows, pairs
 from antecede.reorder.machine import Machine, Message, Out
 from antecede.spark.tasks import no_collection
@@ -217,9 +217,7 @@ class Routed:
             CAUSES: pa.array([[]] * len(dests), pa.list_(pa.int64())),
             BUCKET: pa.array([dest % self.buckets for dest in dests], pa.int32()),
         }
-        for name, column in added.items():
-            table = table.append_column(name, column)
-        return table
+        return with_columns(table, added)
 
 
 class PacketMachine(Machine):
@@ -244,7 +242,7 @@ class PacketMachine(Machine):
             for row, dest, key, channel, seq in zip(*columns, strict=True):
                 packet, reason = decoded(plan, encoded[row])
                 if packet is None or reason is not None:
-                    out.append(_rejected(chunk, row, reason))
+                    out.append(Out.refused(chunk, row, reason))
                     continue
                 runs = seen.get(channel)
                 if runs is not None and not runs.is_new(seq, seq):
@@ -253,7 +251,7 @@ class PacketMachine(Machine):
                 try:
                     effects = self._endpoint(dest, packet).receive(packet)
                 except AntecedeError as error:
-                    out.append(_rejected(chunk, row, str(error)))
+                    out.append(Out.refused(chunk, row, str(error)))
                     continue
                 self._note(dest, channel, seq, now)
                 self.touched[dest] = packet.dest
@@ -262,7 +260,7 @@ class PacketMachine(Machine):
                     self._named[dest, packet.message] = message
                     self._hold(message)
                 else:
-                    out.append(_rejected(chunk, row, CONTROL))
+                    out.append(Out.refused(chunk, row, CONTROL))
                 if effects.deliveries:
                     self._deliver(dest, effects.deliveries, now, out)
         self._order_held()
@@ -316,7 +314,3 @@ def _as_tuples(value: object) -> object:
     if isinstance(value, dict):
         return {name: _as_tuples(part) for name, part in value.items()}
     return value
-
-
-def _rejected(chunk: int, row: int, reason: str | None) -> Out:
-    return Out(chunk, row, 0, 0, released=False, late=False, rejected=reason)

@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, StructType
 from antecede.errors import HeaderError, UsageError
 from antecede.logs.positions import HEADER, Positions
 from antecede.reorder.columns import require_columns, result_schema
+from antecede.reorder.spark_state import set_timer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,18 +192,10 @@ class ByPositions(StatefulProcessor):
     def _save(self, found: Destination, before: int | None) -> None:
         asked = (self.plan.positions, self.plan.topics)
         self.state.update((pickle.dumps((STATE_VERSION, asked, found)),))
-        after = found.deadline(self.plan)
-        if before != after:
-            if before is not None:
-                self.handle.deleteTimer(-(-before // 1000))
-            if after is not None:
-                self.handle.registerTimer(-(-after // 1000))
+        set_timer(self.handle, before, found.deadline(self.plan))
 
     def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[Row],
-        timerValues: TimerValues,
+        self, key: Any, rows: Iterator[Row], timerValues: TimerValues
     ) -> Iterator[Row]:
         """Take a batch's rows of one destination."""
         found = self._load()
@@ -213,10 +206,7 @@ class ByPositions(StatefulProcessor):
         self._save(found, before)
 
     def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         """Release what has waited too long."""
         found = self._load()

@@ -19,11 +19,7 @@ from antecede.runs import lock_folder
 #: How long a server may take to accept a connection, and how often it is tried.
 ANSWER_SECONDS, AGAIN_SECONDS = 10.0, 0.5
 #: The formats of files that are read, with the suffixes of their names.
-FORMATS = {
-    "parquet": (".parquet",),
-    "json": (".jsonl", ".json", ".ndjson"),
-    "csv": (".csv",),
-}
+FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson"), "csv": (".csv",)}
 
 
 def require_folder(path: Path, form: str) -> None:

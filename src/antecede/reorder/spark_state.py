@@ -121,20 +121,16 @@ class SparkStore:
         self._map = handle.getMapState(STATE, _KEY, _VALUE)
 
     def get(self, part: Part, number: int) -> bytes | None:
-        """Return a value of a part, or None if there is none with this number."""
         found = self._map.getValue((part, number))
         return None if found is None else bytes(found[0])
 
     def parts(self) -> Parts:
-        """Return all values of all parts, by part and number."""
         return sorted_parts((*key, bytes(value[0])) for key, value in self._map.iterator())
 
     def put(self, part: Part, number: int, value: bytes) -> None:
-        """Store a value."""
         self._map.updateValue((part, number), (value,))
 
     def remove(self, part: Part, number: int) -> None:
-        """Remove a value."""
         self._map.removeKey((part, number))
 
 
@@ -150,10 +146,7 @@ class Reorder(StatefulProcessor):
         self.store = SparkStore(handle)
 
     def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: TimerValues,
+        self, key: Any, rows: Iterator[Any], timerValues: TimerValues
     ) -> Iterator[Row]:
         """Take a batch's rows of one bucket."""
         if key[0] == EVERY_QUERY:
@@ -177,10 +170,7 @@ class Reorder(StatefulProcessor):
         yield from self._finish(key[0], bucket, results, before, came=came)
 
     def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         """Release what has been held too long."""
         now = 1000 * timerValues.getCurrentProcessingTimeInMs()
@@ -218,7 +208,7 @@ class Reorder(StatefulProcessor):
         bucket.save(self.store)
         duplicates, machine.duplicates = machine.duplicates, 0
         rejected, bucket.rejected = bucket.rejected, 0
-        self._set_timer(before, machine.deadline())
+        set_timer(self.handle, before, machine.deadline())
         _keep(bucket)
         went = 0
         for result in filter(None, results):
@@ -228,14 +218,6 @@ class Reorder(StatefulProcessor):
         figures = {"came": came, "went": went, "duplicates": duplicates, "rejected": rejected}
         yield _emitted(number, **figures, held=len(machine.held), oldest=machine.oldest())
         spare_what_is_loaded()
-
-    def _set_timer(self, before: int | None, after: int | None) -> None:
-        """Keep one timer, at the earliest deadline."""
-        if before != after:
-            if before is not None:
-                self.handle.deleteTimer(_milliseconds(before))
-            if after is not None:
-                self.handle.registerTimer(_milliseconds(after))
 
     def close(self) -> None:
         """Spark closes the state itself."""
@@ -267,20 +249,14 @@ class ReorderInPandas(Reorder):
     """The same for Spark 4.0, which hands over and takes frames of pandas."""
 
     def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: TimerValues,
+        self, key: Any, rows: Iterator[Any], timerValues: TimerValues
     ) -> Iterator[Any]:
         """Take a batch's rows of one bucket."""
         found = (row for frame in rows for row in frame.itertuples(index=False))
         return map(_frame, super().handleInputRows(key, found, timerValues))
 
     def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Any]:
         """Release what has been held too long."""
         return map(_frame, super().handleExpiredTimer(key, timerValues, expiredTimerInfo))
@@ -314,5 +290,10 @@ def _emitted(bucket: int, **values: object) -> Row:
     return Row(**(dict.fromkeys(_NAMES) | values | {"bucket": bucket}))
 
 
-def _milliseconds(time: int) -> int:
-    return -(-time // 1000)
+def set_timer(handle: StatefulProcessorHandle, before: int | None, after: int | None) -> None:
+    """Keep one timer, at the earliest deadline; deadlines are in microseconds."""
+    if before != after:
+        if before is not None:
+            handle.deleteTimer(-(-before // 1000))
+        if after is not None:
+            handle.registerTimer(-(-after // 1000))

@@ -54,19 +54,15 @@ class DictStore:
         self._parts = sorted_parts(()) if parts is None else parts
 
     def get(self, part: Part, number: int) -> bytes | None:
-        """Return a value of a part, or None if there is none with this number."""
         return self._parts[part].get(number)
 
     def parts(self) -> Parts:
-        """Return all values of all parts, by part and number."""
         return sorted_parts((p, n, v) for p in PARTS for n, v in self._parts[p].items())
 
     def put(self, part: Part, number: int, value: bytes) -> None:
-        """Store a value."""
         self._parts[part][number] = value
 
     def remove(self, part: Part, number: int) -> None:
-        """Remove a value."""
         self._parts[part].pop(number, None)
 
 

@@ -20,13 +20,7 @@ from antecede.reorder.bucket import Bucket, Policy, other_version
 from antecede.reorder.columns import CAUSES, PREFIX
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.source_and_sink import require_checkpoint
-from antecede.reorder.store import (
-    PACKET_STATE_VERSION,
-    STATE,
-    STATE_VERSION,
-    DictStore,
-    read_head,
-)
+from antecede.reorder.store import PACKET_STATE_VERSION, STATE, STATE_VERSION, DictStore, read_head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

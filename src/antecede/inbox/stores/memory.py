@@ -13,15 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from antecede.inbox.causes import STATES, Causes, Entry
-from antecede.inbox.records import (
-    Handled,
-    Kept,
-    Outgoing,
-    Parked,
-    Report,
-    Upkeep,
-    Waiting,
-)
+from antecede.inbox.records import Handled, Kept, Outgoing, Parked, Report, Upkeep, Waiting
 
 
 class MemoryStore:
@@ -42,7 +34,6 @@ class MemoryStore:
         self._relay = threading.Lock()
 
     def offer(self, entry: Entry) -> str:
-        """Take a message; return its state, or ``"duplicate"``."""
         with self._lock:
             return STATES[entry.state] if self._causes.add(entry) else "duplicate"
 
@@ -76,7 +67,6 @@ class MemoryStore:
             self._user.release()
 
     def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
-        """Note that a message is done, and what it sends."""
         if taken.link is not None:
             self._end(taken, "COMMIT")
         with self._lock:
@@ -89,14 +79,12 @@ class MemoryStore:
                 self._sent.append(Outgoing(one.key, one.causes, None, one.time, number))
 
     def abandon(self, taken: Entry) -> None:
-        """Roll back; the message is ready again."""
         if taken.link is not None:
             self._end(taken, "ROLLBACK")
         with self._lock:
             self._causes.put_back(taken.key)
 
     def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
-        """Roll back, count the failure; park after so many tries."""
         self.abandon(taken)
         with self._lock:
             taken.failures += 1
@@ -106,7 +94,6 @@ class MemoryStore:
         return False
 
     def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
-        """Return the causes of another message, if it is known."""
         with self._lock:
             past = self._causes.past.get(key)
         if past is not None:
@@ -119,7 +106,6 @@ class MemoryStore:
         yield
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
-        """Do what time brings."""
         causes, kept = self._causes, Kept()
         with self._lock:
             causes.clock(upkeep.now)
@@ -133,7 +119,6 @@ class MemoryStore:
         return kept
 
     def missing(self, now: float, after: float) -> list[str]:
-        """Return causes that are not here and were waited for so long."""
         found: dict[str, None] = {}
         with self._lock:
             for entry in self._causes.waiting.values():
@@ -144,22 +129,18 @@ class MemoryStore:
         return list(found)
 
     def release(self, key: str, now: float) -> None:
-        """Let a message go without the causes that are not here."""
         with self._lock:
             self._causes.release(key, now)
 
     def park(self, key: str, reason: str) -> None:
-        """Keep a message for a person."""
         with self._lock:
             self._causes.park(key, reason)
 
     def retry(self, key: str, now: float) -> None:
-        """Treat a parked message as if it came now."""
         with self._lock:
             self._causes.retry(key, now)
 
     def waiting(self, now: float, limit: int | None) -> list[Waiting]:
-        """Return what waits, oldest first."""
         causes = self._causes
         with self._lock:
             return [
@@ -173,18 +154,15 @@ class MemoryStore:
             ]
 
     def parked(self, limit: int | None) -> list[Parked]:
-        """Return what is parked, oldest first."""
         with self._lock:
             found = list(self._causes.parked.values())[:limit]
             return [Parked(entry.key, entry.came, entry.reason) for entry in found]
 
     def keys(self, name: str) -> list[str]:
-        """Return the keys of messages with this id that are not done."""
         with self._lock:
             return [key for key in self._causes.entries if key.partition("/")[2] == name]
 
     def report(self) -> Report:
-        """Return what there is."""
         with self._lock:
             causes, waits = self._causes, self._causes.waits
             early = [entry for entry in causes.entries.values() if entry.early and entry.lacks]
@@ -203,33 +181,28 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def outgoing(self, limit: int) -> Iterator[list[Outgoing]]:
-        """Give the sends that are not published, in order, to one relay at a time."""
         with self._relay:
             with self._lock:
                 found = list(self._outbox.values())[:limit]
             yield found
 
     def published(self, sent: Sequence[Outgoing], now: float) -> None:
-        """Note that these were published."""
         with self._lock:
             for one in sent:
                 self._outbox.pop(one.number, None)
 
     def handled(self) -> Iterator[Handled]:
-        """Return what is done, in the order of handling."""
         with self._lock:
             found = list(self._causes.past.items())
         for key, (causes, at, unmet, _) in found:
             yield Handled(key, causes, at, unmet)
 
     def sent(self) -> Iterator[Outgoing]:
-        """Return what was sent, in order, without bodies."""
         with self._lock:
             found = list(self._sent)
         yield from found
 
     def close(self) -> None:
-        """Let go of everything."""
         if self._tables is not None:
             self._tables.close()
             self._tables = None

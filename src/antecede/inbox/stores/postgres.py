@@ -25,7 +25,7 @@ import psycopg
 
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import Entry
-from antecede.inbox.stores.sql import COLUMNS, VERSION, Link, entry_of, refuse_other
+from antecede.inbox.stores.sql import COLUMNS, TABLES, VERSION, Link, entry_of, refuse_other
 
 T = TypeVar("T")
 #: PostgreSQL's names have at most 63 bytes.
@@ -38,32 +38,9 @@ OPTIONS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
 }
 
-#: What leads from each version of the tables to the next; {s} is the schema.
-MIGRATIONS: Final = (
-    """
-CREATE TABLE {s}.antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE {s}.antecede_messages(
-  n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key TEXT NOT NULL UNIQUE,
-  causes TEXT NOT NULL, state SMALLINT NOT NULL, lacking INTEGER NOT NULL,
-  came DOUBLE PRECISION NOT NULL, sent DOUBLE PRECISION NOT NULL, form SMALLINT NOT NULL,
-  body BYTEA, late SMALLINT NOT NULL, early SMALLINT NOT NULL, unmet TEXT NOT NULL DEFAULT '',
-  reason TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0,
-  asked INTEGER NOT NULL DEFAULT 0, waited DOUBLE PRECISION, handled BIGINT,
-  done DOUBLE PRECISION);
-CREATE INDEX antecede_ready ON {s}.antecede_messages(failures, n) WHERE state = 1;
-CREATE INDEX antecede_waiting ON {s}.antecede_messages(came, n) WHERE state = 0;
-CREATE INDEX antecede_parked ON {s}.antecede_messages(n) WHERE state = 2;
-CREATE INDEX antecede_handled ON {s}.antecede_messages(handled) WHERE state = 3;
-CREATE INDEX antecede_early ON {s}.antecede_messages(n) WHERE early = 1;
-CREATE INDEX antecede_unmet ON {s}.antecede_messages(n) WHERE unmet <> '';
-CREATE TABLE {s}.antecede_lacks(cause TEXT, n BIGINT, PRIMARY KEY(cause, n));
-CREATE INDEX antecede_lacks_n ON {s}.antecede_lacks(n);
-CREATE TABLE {s}.antecede_missed(key TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL);
-CREATE TABLE {s}.antecede_outbox(
-  n BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key TEXT NOT NULL UNIQUE,
-  causes TEXT NOT NULL, form SMALLINT NOT NULL, body BYTEA, made DOUBLE PRECISION NOT NULL,
-  published DOUBLE PRECISION);
-CREATE INDEX antecede_unpublished ON {s}.antecede_outbox(n) WHERE published IS NULL;
+IDENTITY: Final = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+#: What every offer and every "done" does; {s} is the schema, {q} what its locks begin with.
+FUNCTIONS: Final = """
 CREATE SEQUENCE {s}.antecede_order;
 
 CREATE FUNCTION {s}.antecede_lock(_key TEXT, _alone BOOLEAN) RETURNS VOID LANGUAGE plpgsql AS $$
@@ -194,8 +171,7 @@ BEGIN
     _queue := _queue[2:];
   END LOOP;
 END $$;
-""",
-)
+"""
 
 OFFER: Final = (
     "SELECT antecede_offer(?, ?, ?::text[], ?::smallint, ?::bytea, ?::float8, ?::float8, ?, ?)"
@@ -288,9 +264,8 @@ class Postgres:
                     row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'")
                     version = int((row.fetchone() or ("0",))[0])
                 refuse_other(version, self._place)
-                quoted = "'" + self._bare.replace("'", "''") + "/'"
-                for step in MIGRATIONS[version:]:
-                    run(step.format(s=self.schema, q=quoted))
+                for step in self._migrations()[version:]:
+                    run(step)
                 link.run(
                     "INSERT INTO antecede_meta(name, value) VALUES ('version', ?) "
                     "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
@@ -298,6 +273,15 @@ class Postgres:
                 )
         finally:
             link.connection.close()
+
+    def _migrations(self) -> tuple[str, ...]:
+        """Return what leads from each version of the tables to the next."""
+        tables = TABLES.format(
+            schema=f"{self.schema}.", number=IDENTITY, sends=IDENTITY, big="BIGINT",
+            small="SMALLINT", real="DOUBLE PRECISION", blob="BYTEA", end="",
+        )  # fmt: skip
+        quoted = "'" + self._bare.replace("'", "''") + "/'"
+        return (tables + FUNCTIONS.format(s=self.schema, q=quoted),)
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
@@ -377,7 +361,6 @@ class Postgres:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[PostgresLink]:
-        """Run what is inside in one transaction."""
         link, _ = self._open(WRITE, "SELECT 1")
         try:
             with self._told(WRITE):
@@ -390,7 +373,6 @@ class Postgres:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresLink]:
-        """See one state of the database."""
         link, _ = self._open(READ, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
             with self._told(READ):
@@ -399,7 +381,6 @@ class Postgres:
             self.undo(link)
 
     def offer(self, entry: Entry) -> str:
-        """Take a message; return its state, or ``"duplicate"``."""
         values = (entry.key, "\n".join(entry.causes), list(entry.needs), entry.form, entry.body,
                   entry.came, entry.sent, entry.is_old, entry.is_shadow)  # fmt: skip
         # Offering again is harmless: if the first came through, this is a duplicate of it.
@@ -423,7 +404,6 @@ class Postgres:
         """Do nothing: everything is written at once."""
 
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
-        """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, PostgresLink)
         try:
             with self._told(WRITE):
@@ -451,7 +431,6 @@ class Postgres:
         raise UsageError(msg)
 
     def undo(self, link: Link | None) -> None:
-        """Roll back, and never raise."""
         if link is None:
             return
         assert isinstance(link, PostgresLink)
@@ -479,7 +458,6 @@ class Postgres:
 
     @contextlib.contextmanager
     def relaying(self) -> Iterator[PostgresLink | None]:
-        """Keep other relays away inside; give None if there is one."""
         with self._told(READ):
             link = self._connect()
             run, name = link.connection.execute, (self._bare,)

@@ -42,6 +42,29 @@ from antecede.inbox.records import (
 #: The version of the tables; :meth:`Database.migrate` brings older ones up to it.
 VERSION: Final = 1
 BATCH: Final = 1000
+#: The tables of version 1; what is in braces differs between databases.
+TABLES: Final = """
+CREATE TABLE {schema}antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) {end};
+CREATE TABLE {schema}antecede_messages(
+  n {number}, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL, state {small} NOT NULL,
+  lacking INTEGER NOT NULL, came {real} NOT NULL, sent {real} NOT NULL, form {small} NOT NULL,
+  body {blob}, late {small} NOT NULL, early {small} NOT NULL, unmet TEXT NOT NULL DEFAULT '',
+  reason TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0,
+  asked INTEGER NOT NULL DEFAULT 0, waited {real}, handled {big}, done {real});
+CREATE INDEX antecede_ready ON {schema}antecede_messages(failures, n) WHERE state = 1;
+CREATE INDEX antecede_waiting ON {schema}antecede_messages(came, n) WHERE state = 0;
+CREATE INDEX antecede_parked ON {schema}antecede_messages(n) WHERE state = 2;
+CREATE INDEX antecede_handled ON {schema}antecede_messages(handled) WHERE state = 3;
+CREATE INDEX antecede_early ON {schema}antecede_messages(n) WHERE early = 1;
+CREATE INDEX antecede_unmet ON {schema}antecede_messages(n) WHERE unmet <> '';
+CREATE TABLE {schema}antecede_lacks(cause TEXT, n {big}, PRIMARY KEY(cause, n)) {end};
+CREATE INDEX antecede_lacks_n ON {schema}antecede_lacks(n);
+CREATE TABLE {schema}antecede_missed(key TEXT PRIMARY KEY, at {real} NOT NULL) {end};
+CREATE TABLE {schema}antecede_outbox(
+  n {sends}, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL, form {small} NOT NULL,
+  body {blob}, made {real} NOT NULL, published {real});
+CREATE INDEX antecede_unpublished ON {schema}antecede_outbox(n) WHERE published IS NULL;
+"""
 
 
 class Link(Protocol):
@@ -155,29 +178,23 @@ class SqlStore:
     # What every message goes through.
 
     def offer(self, entry: Entry) -> str:
-        """Take a message; return its state, or ``"duplicate"``."""
         entry.needs = needed(entry.causes, self.topics)
         return self._base.offer(entry)
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
-        """Open a transaction with a ready message that nobody else has."""
         return self._base.take(left, only)
 
     def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
-        """Run a statement of the user in the transaction of a message; return its cursor."""
         return taken.link.execute(statement, values)
 
     def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
-        """Note that a message is done, keep what it sends, commit."""
         rows = [(one.key, "\n".join(one.causes), *pack(one.body), one.time) for one in sends]
         self._base.done(taken.link, taken, now, rows)
 
     def abandon(self, taken: Entry) -> None:
-        """Roll back; the message is ready again."""
         self._base.undo(taken.link)
 
     def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
-        """Roll back, count the failure; park after so many tries."""
         self._base.undo(taken.link)
         count = taken.failures + 1
         is_last = tries is not None and count >= tries
@@ -192,7 +209,6 @@ class SqlStore:
         return False
 
     def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
-        """Return the causes of another message, if it is known."""
         self._base.settle(taken.link)
         for table in ("antecede_messages", "antecede_outbox"):
             statement = f"SELECT causes FROM {table} WHERE key = ?"
@@ -202,13 +218,11 @@ class SqlStore:
         return ()
 
     def group(self) -> contextlib.AbstractContextManager[None]:
-        """Commit all that this thread does inside at its end, at once."""
         return self._base.group()
 
     # What time brings.
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
-        """Do what time brings: patience, forgetting, a clock that was set back."""
         kept, now = Kept(), upkeep.now
         with self._base.reading() as link:
             ahead = _numbers(
@@ -280,7 +294,6 @@ class SqlStore:
         return count
 
     def missing(self, now: float, after: float) -> list[str]:
-        """Return causes that are not here and were waited for so long; note that they are asked."""
         with self._base.writing() as link:
             due = _numbers(
                 link,
@@ -298,7 +311,6 @@ class SqlStore:
     # What a person does.
 
     def release(self, key: str, now: float) -> None:
-        """Let a message go without the causes that are not here, after those that are."""
         with self._base.writing() as link:
             self._release(link, key, now)
 
@@ -355,7 +367,6 @@ class SqlStore:
         )
 
     def park(self, key: str, reason: str) -> None:
-        """Keep a message for a person."""
         with self._base.writing() as link:
             number = _held(link, key, (WAITING, PARKED, READY))
             self._base.lock_rows(link, [number])
@@ -365,7 +376,6 @@ class SqlStore:
             )
 
     def retry(self, key: str, now: float) -> None:
-        """Treat a parked message as if it came now."""
         with self._base.writing() as link:
             number = _held(link, key, (WAITING, PARKED))
             self._base.lock_rows(link, [number])
@@ -386,7 +396,6 @@ class SqlStore:
     # What people ask.
 
     def waiting(self, now: float, limit: int | None) -> list[Waiting]:
-        """Return what waits, oldest first."""
         with self._base.reading() as link:
             rows = link.run(
                 "SELECT n, key, came FROM antecede_messages WHERE state = 0 "
@@ -411,7 +420,6 @@ class SqlStore:
         ]
 
     def parked(self, limit: int | None) -> list[Parked]:
-        """Return what is parked, oldest first."""
         with self._base.reading() as link:
             rows = link.run(
                 "SELECT key, came, reason FROM antecede_messages WHERE state = 2 "
@@ -421,14 +429,12 @@ class SqlStore:
         return [Parked(*row) for row in rows]
 
     def keys(self, name: str) -> list[str]:
-        """Return the keys of messages with this id that are not done."""
         wanted = [f"{topic}/{name}" for topic in sorted(self.topics)]
         with self._base.reading() as link:
             states = _states(link, wanted)
         return [key for key in wanted if states.get(key, DONE) != DONE]
 
     def report(self) -> Report:
-        """Return what there is."""
         with self._base.reading() as link:
             counts = dict(
                 link.run("SELECT state, COUNT(*) FROM antecede_messages GROUP BY state").fetchall()
@@ -455,7 +461,6 @@ class SqlStore:
 
     @contextlib.contextmanager
     def outgoing(self, limit: int) -> Iterator[list[Outgoing]]:
-        """Give the sends that are not published, in order, to one relay at a time."""
         with self._base.relaying() as link:
             rows = (
                 []
@@ -472,7 +477,6 @@ class SqlStore:
             ]
 
     def published(self, sent: Sequence[Outgoing], now: float) -> None:
-        """Note that these were published."""
         with self._base.writing() as link:
             for one in sent:
                 link.run(
@@ -483,7 +487,6 @@ class SqlStore:
     # What the event log tells.
 
     def handled(self) -> Iterator[Handled]:
-        """Return what is done, in the order of handling."""
         for _, key, causes, at, unmet in self._all(
             "SELECT handled, key, causes, done, unmet FROM antecede_messages "
             "WHERE state = 3 AND handled > ? ORDER BY handled"
@@ -491,7 +494,6 @@ class SqlStore:
             yield Handled(key, _split(causes), at, _split(unmet))
 
     def sent(self) -> Iterator[Outgoing]:
-        """Return what was sent, in order, without bodies."""
         for number, key, causes, made in self._all(
             "SELECT n, key, causes, made FROM antecede_outbox WHERE n > ? ORDER BY n"
         ):
@@ -507,7 +509,6 @@ class SqlStore:
             yield from rows
 
     def close(self) -> None:
-        """Let go of everything."""
         self._base.close()
 
 

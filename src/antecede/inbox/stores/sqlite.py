@@ -20,6 +20,7 @@ from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import DONE, READY, STATES, WAITING, Entry
 from antecede.inbox.stores.sql import (
     COLUMNS,
+    TABLES,
     VERSION,
     Link,
     entry_of,
@@ -35,29 +36,11 @@ WRITE: Final = "write to"
 
 #: What leads from each version of the tables to the next.
 MIGRATIONS: Final = (
-    """
-CREATE TABLE antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE antecede_messages(
-  n INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL, state INTEGER NOT NULL,
-  lacking INTEGER NOT NULL, came REAL NOT NULL, sent REAL NOT NULL, form INTEGER NOT NULL,
-  body BLOB, late INTEGER NOT NULL, early INTEGER NOT NULL, unmet TEXT NOT NULL DEFAULT '',
-  reason TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0,
-  asked INTEGER NOT NULL DEFAULT 0, waited REAL, handled INTEGER, done REAL);
-CREATE INDEX antecede_ready ON antecede_messages(failures, n) WHERE state = 1;
-CREATE INDEX antecede_waiting ON antecede_messages(came, n) WHERE state = 0;
-CREATE INDEX antecede_parked ON antecede_messages(n) WHERE state = 2;
-CREATE INDEX antecede_handled ON antecede_messages(handled) WHERE state = 3;
-CREATE INDEX antecede_early ON antecede_messages(n) WHERE early = 1;
-CREATE INDEX antecede_unmet ON antecede_messages(n) WHERE unmet <> '';
-CREATE TABLE antecede_lacks(cause TEXT, n INTEGER, PRIMARY KEY(cause, n)) WITHOUT ROWID;
-CREATE INDEX antecede_lacks_n ON antecede_lacks(n);
-CREATE TABLE antecede_missed(key TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE antecede_outbox(
-  n INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, causes TEXT NOT NULL,
-  form INTEGER NOT NULL, body BLOB, made REAL NOT NULL, published REAL);
-CREATE INDEX antecede_unpublished ON antecede_outbox(n) WHERE published IS NULL;
-""",
-)
+    TABLES.format(
+        schema="", number="INTEGER PRIMARY KEY", sends="INTEGER PRIMARY KEY AUTOINCREMENT",
+        big="INTEGER", small="INTEGER", real="REAL", blob="BLOB", end="WITHOUT ROWID",
+    ),
+)  # fmt: skip
 
 INSERT: Final = (
     "INSERT INTO antecede_messages"
@@ -257,7 +240,6 @@ class Sqlite:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[SqliteLink]:
-        """Run what is inside in one transaction."""
         link = self._acquire()
         try:
             with self._told(WRITE):
@@ -300,7 +282,6 @@ class Sqlite:
                 self._readers.append(link)
 
     def offer(self, entry: Entry) -> str:
-        """Take a message; return its state, or ``"duplicate"``."""
         link = self._acquire()
         is_alone = self._grouped is None
         run = link.run
@@ -416,7 +397,6 @@ class Sqlite:
         return None if row is None else entry_of(row, link)
 
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
-        """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
         assert isinstance(link, SqliteLink)
         try:
             handled = self._next_handled(link)
@@ -465,7 +445,6 @@ class Sqlite:
         return link.last_handled
 
     def undo(self, link: Link) -> None:
-        """Roll back, and never raise."""
         assert isinstance(link, SqliteLink)
         self._rollback(link)
         self._free()
@@ -486,7 +465,6 @@ class Sqlite:
 
     @contextlib.contextmanager
     def group(self) -> Iterator[None]:
-        """Commit all that this thread does inside at its end, at once."""
         if self._grouped == threading.get_ident():
             msg = "this group is in another; leave the inner one out"
             raise UsageError(msg)
@@ -516,7 +494,6 @@ class Sqlite:
             self._lock.release()
 
     def close(self) -> None:
-        """Close all connections."""
         links = [link for link in (self._writer, *self._readers) if link is not None]
         self._writer = None
         self._readers.clear()

@@ -1,14 +1,57 @@
-"""The background tasks of a consumer in asyncio, and the iteration that they feed."""
+"""What the adapters of asyncio clients share: starting and closing, writing, background tasks."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from contextlib import asynccontextmanager
+from typing import Self, TypeVar
 
 from antecede.errors import BrokerError, CauseMissingError
+from antecede.logs.positions import Context, Log, current
 
 T = TypeVar("T")
+
+
+class Started(ABC):
+    """Starts at the beginning of an ``async with`` block and closes at its end."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Connect."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Disconnect."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+@asynccontextmanager
+async def writing(
+    target: Log, context: Context | None, *, own: bool = False, horizon: float | None = None
+) -> AsyncIterator[tuple[bytes, Context]]:
+    """Yield the header of a write and its context, after all earlier writes of the context (rule W).
+
+    A block that raises ends the context: nobody knows whether the record was written.
+    """
+    context = current() if context is None else context
+    while context.must_wait(None):
+        await asyncio.sleep(0.001)  # another task of the same context is writing
+    now = time.time()
+    header = context.begin(target, own=own, horizon=horizon, now=now)
+    try:
+        yield header, context
+    except BaseException as error:
+        context.report(target, None, now, repr(error))
+        raise
 
 
 class Tasks:
