@@ -225,7 +225,7 @@ def kernels(page: Page) -> Iterator[str]:
     """Yield the section on kernels."""
     yield from ("## Kernels against C", "")
     yield wrapped(
-        "`optimal` on the workload of [[JPCY97]](algorithms/pruned.md#references), in million "
+        "`optimal` on the workload of [[JPCY97]](../src/antecede/protocols/pruned.py), in million "
         "deliveries per processor second: the plain engine, which drives real endpoints; the "
         "compiled kernel, alone and with its schedule made first; and a C program of the same "
         "simulation (`benchmarks/yardstick.c`), compiled with `-O3 -march=native` and run in turn "

@@ -1,13 +1,16 @@
 """Write the generated pages: protocols, API, playground, benchmarks, architecture, PACKAGE.md.
 
-``make docs`` runs this. Most pages are built for the site only and are not in the repository. Those
-which people read there are; ``python -m tools.pages --check`` writes nothing and fails if one of
-them is out of date.
+``make docs`` runs this. The site is built from ``build/docs``: the pages of ``docs``, and those that
+only the site has. Where a page of ``docs`` links to the source of a protocol or a package, the site
+links to its page. ``python -m tools.pages --check`` writes nothing, and fails if a generated page
+that is in the repository is out of date.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 import textwrap
 from functools import cache
@@ -19,25 +22,23 @@ from antecede.report.playground import playground_page
 from antecede.report.protocol_page import cell, protocol_page
 from tools.benchmarks_page import benchmarks_page
 from tools.pictures import pictures
-from tools.reference_pages import architecture_page, reference_pages
+from tools.reference_pages import MODULES, architecture_page, reference_pages
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+SITE = ROOT / "build" / "docs"
 FOLDER = DOCS / "algorithms"
+REFERENCE = DOCS / "reference"
 PICTURE = DOCS / "figures" / "overtaken.svg"
 BENCHMARKS = DOCS / "benchmarks.md"
 PLAYGROUND = DOCS / "playground.html"
-README = DOCS.with_name("README.md")
-PACKAGE = README.with_name("PACKAGE.md")
-
-
-def pages() -> dict[Path, str]:
-    """Return the text of every generated file."""
-    return built_pages() | kept_pages()
+README = ROOT / "README.md"
+PACKAGE = ROOT / "PACKAGE.md"
 
 
 @cache
 def built_pages() -> dict[Path, str]:
-    """Return the pages that only the site has: protocols, playground and reference."""
+    """Return the pages that only the site has, by their place there as if ``docs`` had them."""
     result = {
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
@@ -55,6 +56,40 @@ def kept_pages() -> dict[Path, str]:
         DOCS / "architecture.md": architecture_page(),
         **pictures(),
     }
+
+
+def built_from() -> dict[Path, Path]:
+    """Return which source each page that only the site has is made from."""
+    source = ROOT / "src" / "antecede"
+    found = {source / "protocols": FOLDER / "index.md", source / "cli": REFERENCE / "cli.md"}
+    for name in antecede.PROTOCOLS:
+        found[source / "protocols" / f"{name}.py"] = FOLDER / f"{name}.md"
+    for page, name in MODULES.items():
+        found[ROOT.joinpath("src", *name.split("."), "__init__.py")] = REFERENCE / f"{page}.md"
+    return found
+
+
+def site_page(page: Path, built: dict[Path, Path]) -> str:
+    """Return a page of ``docs`` with links to pages of the site in place of those to sources."""
+
+    def linked(link: re.Match[str]) -> str:
+        target = built.get((page.parent / link[1]).resolve())
+        return link[0] if target is None else f"]({os.path.relpath(target, page.parent)})"
+
+    return re.sub(r"\]\(([^)\s#]+)\)", linked, page.read_text())
+
+
+def write_site() -> int:
+    """Write what the site is built from; return how many pages it has."""
+    shutil.rmtree(SITE, ignore_errors=True)
+    shutil.copytree(DOCS, SITE)
+    built = built_from()
+    found = {page: site_page(page, built) for page in DOCS.rglob("*.md")} | built_pages()
+    for page, text in found.items():
+        path = SITE / page.relative_to(DOCS)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return len(found)
 
 
 def package_page(readme: str) -> str:
@@ -104,19 +139,15 @@ def index() -> str:
 def main() -> int:
     """Write the pages, or check them."""
     is_check = "--check" in sys.argv[1:]
-    wanted = kept_pages() if is_check else pages()
+    wanted = kept_pages()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if is_check:
         for path in stale:
             print(f"{path.name} is out of date; run: make docs")
         return 1 if stale else 0
     for path in stale:
-        path.parent.mkdir(exist_ok=True)
         path.write_text(wanted[path])
-    for path in FOLDER.glob("*.md"):
-        if path not in wanted:
-            path.unlink()
-    print(f"{len(wanted)} pages, {len(stale)} of them rewritten")
+    print(f"{write_site()} pages for the site; rewritten in the repository: {len(stale)}")
     return 0
 
 

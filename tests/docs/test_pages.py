@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.pages import built_pages
+from tools.pages import built_from, built_pages, site_page
 from tools.pictures import pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-BUILT = ("algorithms", "reference")  # folders of pages that only the site has
-PAGES = sorted(path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in BUILT)
+PAGES = sorted(DOCS.rglob("*.md"))
 NAV = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
 
 
@@ -48,13 +47,23 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page
-        assert file.exists() or file in built_pages(), f"{page.name} links to {target}: not there"
+        assert file.exists(), f"{page.name} links to {target}: not there"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{page.name} links to {target}, a heading not there"
 
 
+def test_the_site_links_to_pages_where_the_repository_links_to_sources() -> None:
+    found, made = built_from(), built_pages()
+    assert set(found.values()) | {DOCS / "playground.html"} == made.keys()
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)\s#]+)\)", site_page(page, found)):
+            file = (page.parent / target).resolve()
+            assert file.exists() or file in made, f"{page.name} links to {target}"
+            assert file not in found, f"{page.name} still links to the source {target}"
+
+
 def anchors(page: Path) -> set[str]:
-    text = page.read_text() if page in PAGES else built_pages()[page]
+    text = page.read_text()
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
