@@ -28,7 +28,7 @@ import antecede
 HOST = "127.0.0.1"
 ROSTER = {"cat": 7003, "bob": 7002, "ann": 7001}
 FRAME_BYTES_MAX = 1 << 20
-PATIENCE = 3.0  # seconds to wait at the end for those who are not connected, unless told
+PATIENCE = 3.0  # seconds to wait at the end for peers that are not connected
 
 
 def tell(text: str) -> None:

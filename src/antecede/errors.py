@@ -115,8 +115,8 @@ def shown(value: object) -> str:
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """Return what someone who wrote a name that nobody knows may have meant, or all there are."""
-    import difflib  # only for those who mistyped
+    """Return which known names an unknown one is close to, or all of them."""
+    import difflib  # needed only after a typing error
 
     known = list(known)
     near = difflib.get_close_matches(name, known, n=3) if isinstance(name, str) else []

@@ -191,7 +191,7 @@ class AsyncInbox(Opened):
         return Offering(self, None)
 
     async def take(self, offer: Offer | None) -> str:
-        """Keep a message, and do what time brings; return its state, or ``"duplicate"``."""
+        """Keep a message, and do what is due; return its state, or ``"duplicate"``."""
         desk, state = self._desk, ""
         entry = None if offer is None else desk.policy.entry(*offer)
         async with self._writing():

@@ -78,7 +78,7 @@ class Metrics:
 
 
 class Policy:
-    """What an inbox was told, checked. It turns what is offered into what a store takes."""
+    """The options of an inbox, checked. It turns what is offered into what a store takes."""
 
     #: What the inbox subscribes to, and whether bodies are kept as bytes: known with the store.
     topics: frozenset[str]
@@ -487,7 +487,7 @@ class Desk:
             raise HoldFullError(msg, held=held, held_max=most)
 
     def keep_up(self, now: float, *, has_fetch: bool) -> list[str]:
-        """Do what time brings, if it is time; return the causes that are to be fetched."""
+        """Do what is due, if enough time has passed; return the causes that are to be fetched."""
         policy = self.policy
         is_back = now < self._last_time
         self._last_time = now
@@ -768,7 +768,7 @@ class Inbox(Opened):
 
 
 def inside(message: Message) -> str:
-    """Return what to say to who uses an inbox inside a handler that is in the way."""
+    """Return the error for a call that an open handler blocks."""
     return (
         f"{message.key} is being handled, and SQLite has one writer; do this after the with block, "
         "or use transaction.send"

@@ -419,7 +419,7 @@ class Causes:
             del self._awaited[cause]
 
     def _wake(self, key: str, now: float) -> None:
-        """Tell those that wait for a message that it is done; in shadow mode, and so on."""
+        """Note for what waits that a message is done; in shadow mode, also for what waits for that."""
         queue = [key]
         while queue:
             cause = queue.pop()
@@ -484,7 +484,7 @@ def cycle_reason(key: str, cycle: list[str]) -> str:
 
 
 def not_held(key: str, state: str) -> str:
-    """Return what to say to a person who names a message that is not held."""
+    """Return the error for a message that is not held."""
     if state == "not here":
         return f"{key} is not in the inbox; `antecede inbox` lists what waits or is parked"
     return f"{key} is {state}; only what waits or is parked can be released, parked or retried"

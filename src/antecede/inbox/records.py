@@ -190,7 +190,7 @@ class Store(Protocol):
         """Commit all that this thread does inside at its end, at once."""
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
-        """Do what time brings: patience, forgetting, a clock that was set back."""
+        """Do what is due: patience, forgetting, a clock that was set back."""
 
     def missing(self, now: float, after: float) -> list[str]:
         """Return causes that are not here and were waited for so long; note that they are asked."""
@@ -229,4 +229,4 @@ class Store(Protocol):
         """Return what was sent, in order, without bodies."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""

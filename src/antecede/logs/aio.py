@@ -55,7 +55,7 @@ async def writing(
 
 
 class Tasks:
-    """Starts and ends background tasks; hands an error of one to whoever iterates."""
+    """Starts and ends background tasks; their errors are raised by the iteration."""
 
     def __init__(self, topics: Sequence[str]) -> None:
         self._topics = topics

@@ -1,7 +1,7 @@
 """Causal order over Kafka with aiokafka: a producer that stamps, a consumer that waits.
 
 Needs ``pip install 'antecede[kafka]'``. aiokafka does not tell the ids of topics, so a topic that
-was deleted and made anew is told by its name alone.
+was deleted and recreated cannot be told from the old one.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, 
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
-#: How often, in seconds, the end of a log is looked up, and topics that may have been made anew.
+#: Seconds between two look-ups of the ends of logs, and of topics that may have been recreated.
 LOOK_PACE: Final = 0.5
 #: Seconds after which a producer asks again how many partitions a topic has, and which it is.
 TOPIC_AGE_MAX: Final = 60.0
@@ -45,7 +45,7 @@ STICKY: Final = 64
 
 _CRC = {"consistent", "consistent_random"}
 _MURMUR = {"murmur2", "murmur2_random"}
-#: Errors after which nothing can come any more.
+#: Errors after which no record can come.
 _FINAL = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -565,7 +565,10 @@ class Consumer(Instance):
             for place, offset in found.items()
         ]
         try:
-            self.client.commit(offsets=offsets, asynchronous=not waits)  # type: ignore[call-overload]
+            if waits:
+                self.client.commit(offsets=offsets, asynchronous=False)
+            else:
+                self.client.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
             self.metrics.failed_commits += 1
             gate.not_published(found)

@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 
 from antecede.logs.positions import Log
 
-#: After so many seconds of waiting, it is asked whether a log reaches a position at all.
+#: After so many seconds of waiting, the broker is asked whether the log reaches that far.
 DOUBT_AFTER: Final = 1.0
-#: A log that a broker does not know may be too new for it; after so many seconds it is not.
+#: A broker may not know a new log yet; after so many seconds such a log counts as deleted.
 GONE_AFTER: Final = 10.0
 #: How many records of a shadow may be uncounted until the group's progress is looked up.
 UNCOUNTED_MAX: Final = 1000
@@ -42,7 +42,7 @@ class Metrics:
     waited: float = 0.0
     #: Records that were handed out after the limit, although a cause was missing.
     gave_up: int = 0
-    #: Positions that their log does not reach: it was cut, or deleted and made anew.
+    #: Positions beyond the end of their log: it was truncated, or deleted and recreated.
     lost: int = 0
     #: Questions to the broker about the group's progress.
     look_ups: int = 0
@@ -200,7 +200,7 @@ class Gate:
     # What the broker says of logs.
 
     def ends(self, ends: Mapping[Log, int], asked: float) -> None:
-        """Stop waiting for positions beyond the end of their log: it was cut or made anew.
+        """Stop waiting for positions beyond the end of their log: it was truncated or recreated.
 
         ``asked`` is when the question was asked. Only records that waited already then are judged
         by the answer.
@@ -213,7 +213,7 @@ class Gate:
                 self._woken[key] = None
 
     def gone(self, logs: Iterable[Log], asked: float) -> None:
-        """Stop waiting for logs that the broker does not know, and has had the time to know."""
+        """Stop waiting for logs that the broker has had time to learn about, and does not know."""
         self.ends(dict.fromkeys(logs, 0), asked - GONE_AFTER)
 
     def identify(self, tags: Mapping[str, bytes], asked: float) -> None:

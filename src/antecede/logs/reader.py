@@ -313,7 +313,7 @@ class Reader(Generic[R]):
         self.gate.revoke(self.gate.log(topic, partition))
 
     def goes_back(self, place: Place, offset: int) -> bool:
-        """Tell whether a log goes on before where it was: it was cut, or made anew.
+        """Tell whether a log continues below its last offset: it was truncated or recreated.
 
         Ask for the ids of topics then, before the record is put in.
         """

@@ -93,7 +93,7 @@ class Shop:
         while not condition() and not self._failures:
             time.sleep(0.05)
             if time.monotonic() > end:
-                msg = f"the shop did not get ready with its work in {PATIENCE:g} s; try again"
+                msg = f"the shop did not finish within {PATIENCE:g} s; try again"
                 self._failures.append(BrokerError(msg))
 
     def _start(self, group: str, topics: list[str], order: Order, events: Any, handle: Any) -> None:

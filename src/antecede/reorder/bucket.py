@@ -1,6 +1,6 @@
 """One bucket of destinations: rows in, rows out, and its state to and from a store.
 
-The state is a log: each batch adds what it changed, and now and then everything is written anew.
+The state is a log: each batch adds what it changed, and now and then one entry replaces all of them.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ class Bucket:
             )
 
     def _to_merge(self, fresh: int) -> list[int]:
-        """Return which chunks to write anew with so many rows: thin ones, and small neighbours."""
+        """Return which chunks to merge with so many new rows: thin ones, and small neighbours."""
         size, found = fresh, []
         for number in sorted(self.chunks, reverse=True):
             live, whole = len(self.chunks[number]), self.chunks[number].table

@@ -27,7 +27,7 @@ DEST, KEY, CHANNEL, SEQ, CAUSES, TIME, REASON, BUCKET, ACTION = (
     PREFIX + name
     for name in ("dest", "key", "channel", "seq", "causes", "time", "reason", "bucket", "action")
 )
-#: What a person may tell to do with a message.
+#: What a person may do with a message that is held.
 RELEASE, DROP = "release", "drop"
 #: What the names of columns begin with that hold a user's column as another type.
 CAST = PREFIX + "cast_"
@@ -53,7 +53,7 @@ class Names:
         return self.seq is not None
 
     def given(self) -> dict[str, str]:
-        """Return the columns that there are."""
+        """Return the columns that were named or found, by what they hold."""
         return {field: name for field, name in asdict(self).items() if name is not None}
 
 
@@ -255,7 +255,7 @@ def commanded(stream: DataFrame, commands: DataFrame, *, has_dest: bool) -> Data
 
 
 def with_numbers(frame: DataFrame, number: Number, *, keeps_rejected: bool) -> DataFrame:
-    """Add the numbers of rows, which a table of all rows of a bucket needs."""
+    """Add the columns of numbers that a bucket needs."""
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
 
     schema = StructType([field for field in frame.schema if not field.name.startswith(CAST)])

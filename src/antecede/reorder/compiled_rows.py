@@ -217,7 +217,7 @@ def by_channel(channels: Ints, seqs: Ints) -> Ints:
 
 
 def pairs(one: Ints, other: Ints) -> Ints:
-    """Return a number for each pair, the same for equal pairs and likely another for others."""
+    """Return a hash of each pair of numbers."""
     mixed = one.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + other.view(np.uint64)
     return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
 

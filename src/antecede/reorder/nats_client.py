@@ -1,7 +1,7 @@
-"""What Spark's Python processes ask of a NATS server, and how long they wait for one.
+"""The NATS client of Spark's Python processes: questions, reading, publishing, and patience.
 
 Every call opens a connection of its own and closes it, so nothing has to survive between two calls,
-and a server that was away is found again. No other module of the pipeline knows the client.
+and a server that was away is found again. No other module of this package knows the client.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Link:
         self.closed = asyncio.Event()
 
     async def open(self) -> JetStreamContext:
-        """Return what to ask."""
+        """Return the JetStream context, connecting first if needed."""
         from nats.aio.client import Client
 
         async def ignore(_: Exception) -> None:
-            """Hear of an error that is raised as well."""
+            """Ignore an error that is also raised."""
 
         async def close() -> None:
             self.closed.set()
@@ -125,7 +125,7 @@ class Link:
 
 
 async def patiently(link: Link, work: Callable[[JetStreamContext], Awaitable[T]]) -> T:
-    """Do some work, again and again while the server is away."""
+    """Do some work; try again while the server is away."""
     from nats.errors import Error
     from nats.js.errors import APIError, ServiceUnavailableError
 

@@ -30,7 +30,7 @@ class Figures:
 
 
 class Progress(StreamingQueryListener):
-    """Hears of each batch of one query, hands its figures to ``show`` and adds them up.
+    """Follows one query: passes the figures of each batch to ``show``, and adds them up.
 
     Give it to ``spark.streams.addListener`` before the query starts. A query tells what it holds
     bucket by bucket, and only of those that had something to do; here they come together.
@@ -53,7 +53,7 @@ class Progress(StreamingQueryListener):
         self._ended.clear()
 
     def wait(self, seconds: float = 30.0) -> bool:
-        """Wait until Spark has told all it has to tell of the query; tell whether it has."""
+        """Wait until Spark has reported everything about the query; return whether it has."""
         return self._ended.wait(seconds)
 
     def onQueryStarted(self, event: Any) -> None:

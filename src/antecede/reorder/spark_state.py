@@ -112,8 +112,8 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class SparkStore:
     """One bucket's state in Spark's state store. The current key decides which bucket that is.
 
-    All of it is one variable, because Spark sets up each anew in every batch and partition. In
-    version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
+    It is all one variable, because Spark sets up every variable again in each batch and partition.
+    In version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
     checkpoints before a batch runs.
     """
 

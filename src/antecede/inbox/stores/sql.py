@@ -220,7 +220,7 @@ class SqlStore:
     def group(self) -> contextlib.AbstractContextManager[None]:
         return self._base.group()
 
-    # What time brings.
+    # What is due.
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
         kept, now = Kept(), upkeep.now
