@@ -108,7 +108,7 @@ def shown(value: object) -> str:
     """Return a value as error messages show it: short and on one line."""
     try:
         text = repr(value[:60] if isinstance(value, str | bytes) else value)
-    except Exception:  # noqa: BLE001 - what cannot be shown must not hide the error
+    except Exception:  # what cannot be shown must not hide the error
         text = f"<{type(value).__name__} that cannot be shown>"
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."

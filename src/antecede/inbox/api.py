@@ -100,27 +100,24 @@ class Policy:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if mode not in ("enforce", "shadow"):
-            msg = f"mode is {shown(mode)}; give 'enforce' or 'shadow'"
-            raise UsageError(msg)
+            raise UsageError(f"mode is {shown(mode)}; give 'enforce' or 'shadow'")
         if then not in ("wait", "release", "park"):
-            msg = f"then is {shown(then)}; give 'wait', 'release' or 'park'"
-            raise UsageError(msg)
+            raise UsageError(f"then is {shown(then)}; give 'wait', 'release' or 'park'")
         if then != "wait" and patience is None:
-            msg = f"then={then!r} needs patience: after how many seconds, such as patience=30"
-            raise UsageError(msg)
+            raise UsageError(
+                f"then={then!r} needs patience: after how many seconds, such as patience=30"
+            )
         for name, seconds in (
             ("patience", patience), ("remember", remember), ("fetch_after", fetch_after)
         ):  # fmt: skip
             if seconds is not None and not _is_seconds(seconds):
-                msg = f"{name} is {shown(seconds)}; give seconds, more than 0"
-                raise UsageError(msg)
+                raise UsageError(f"{name} is {shown(seconds)}; give seconds, more than 0")
         for name, count in (
             ("tries", tries), ("waiting_max", waiting_max), ("causes_max", causes_max),
             ("body_bytes_max", body_bytes_max),
         ):  # fmt: skip
             if count is not None and not (type(count) is int and count > 0):
-                msg = f"{name} is {shown(count)}; give a number from 1"
-                raise UsageError(msg)
+                raise UsageError(f"{name} is {shown(count)}; give a number from 1")
         self.is_shadow = mode == "shadow"
         self.mode: Mode = mode
         self.then: Then = then
@@ -147,17 +144,15 @@ class Policy:
         keys = () if causes is None else check_causes(causes, topic, self.causes_max)
         form, data = pack(body) if self.is_packed else (-1, body)
         if isinstance(data, bytes | str) and len(data) > self.body_bytes_max:
-            msg = (
+            raise UsageError(
                 f"the body of {key} has {len(data):,} bytes, of at most {self.body_bytes_max:,}; "
                 "keep it elsewhere and offer its address, or set body_bytes_max"
             )
-            raise UsageError(msg)
         now = self.clock()
         if sent is None:
             sent = now
         elif not _is_number(sent):
-            msg = f"time is {shown(sent)}; give seconds since 1970, or leave it out"
-            raise UsageError(msg)
+            raise UsageError(f"time is {shown(sent)}; give seconds since 1970, or leave it out")
         entry = Entry(key, keys, now, sent, form, data)
         entry.is_old = self.remember is not None and sent < now - self.remember
         entry.is_shadow = self.is_shadow
@@ -167,14 +162,14 @@ class Policy:
         """Return the topic of a message that names none; refuse one that is not subscribed to."""
         topics = self.topics
         if topic is not None:
-            msg = (
+            raise UsageError(
                 f"topic {shown(topic)} is not one of the inbox's: {', '.join(sorted(topics))}; "
                 "subscribe to it with topics=, or do not offer it"
             )
-            raise UsageError(msg)
         if len(topics) != 1:
-            msg = f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
-            raise UsageError(msg)
+            raise UsageError(
+                f"the inbox has {len(topics)} topics; say which: topic='{min(topics)}'"
+            )
         return min(topics)
 
     def upkeep(self, now: float) -> Upkeep:
@@ -237,8 +232,7 @@ class Transaction:
         every = joined(*parts)
         out = Outgoing(f"{topic}/{name}", every, body, self._desk.policy.clock())
         if out.key in every:
-            msg = f"{out.key} cannot be its own cause; leave id out, or give another"
-            raise UsageError(msg)
+            raise UsageError(f"{out.key} cannot be its own cause; leave id out, or give another")
         self.sends.append(out)
         return out
 
@@ -317,13 +311,13 @@ class Message:
     def enter(self) -> Transaction:
         """Begin to handle it; one that was left in between is taken again."""
         if self._sends is not None:
-            msg = f"{self.key} was handled already; a message has one with block"
-            raise UsageError(msg)
+            raise UsageError(f"{self.key} was handled already; a message has one with block")
         if self.is_closed:
             taken = self._desk.store.begin((), self.key)
             if taken is None:
-                msg = f"{self.key} was left, and is not ready for you any more; take the next"
-                raise UsageError(msg)
+                raise UsageError(
+                    f"{self.key} was left, and is not ready for you any more; take the next"
+                )
             self._taken, self.is_closed = taken, False
         transaction = Transaction(self, self._desk, self._taken)
         self._sends = transaction.sends
@@ -541,13 +535,11 @@ class Desk:
             return name
         found = self.store.keys(name)
         if len(found) > 1:
-            msg = f"{name} is in several topics; say which: {', '.join(found)}"
-            raise UsageError(msg)
+            raise UsageError(f"{name} is in several topics; say which: {', '.join(found)}")
         if not found:
-            msg = (
+            raise UsageError(
                 f"nothing that waits or is parked is called {name}; `antecede inbox` lists what is"
             )
-            raise UsageError(msg)
         return found[0]
 
     def report(self) -> Report:
@@ -781,17 +773,14 @@ def open_store(
     """Open the store at a place."""
     check_topic(name)
     if isinstance(topics, str | bytes) or not (topics is None or isinstance(topics, Iterable)):
-        msg = f"topics is {shown(topics)}; give a set of names, such as {{'orders'}}"
-        raise UsageError(msg)
+        raise UsageError(f"topics is {shown(topics)}; give a set of names, such as {{'orders'}}")
     chosen = None if topics is None else {check_topic(topic) for topic in topics}
     if place is None:
         if not chosen:
-            msg = "say what the inbox subscribes to, such as topics={'orders'}"
-            raise UsageError(msg)
+            raise UsageError("say what the inbox subscribes to, such as topics={'orders'}")
         return MemoryStore(name, chosen)
     if not isinstance(place, str | os.PathLike) or not os.fspath(place):
-        msg = f"the place of the inbox is {shown(place)}; give a file, a URL or None"
-        raise UsageError(msg)
+        raise UsageError(f"the place of the inbox is {shown(place)}; give a file, a URL or None")
     from antecede.inbox.stores.sql import SqlStore
 
     text = os.fspath(place)
@@ -799,12 +788,14 @@ def open_store(
         try:
             from antecede.inbox.stores.postgres import Postgres
         except ImportError as error:
-            msg = f"PostgreSQL needs psycopg ({error}); run: pip install 'antecede[postgres]'"
-            raise UsageError(msg) from error
+            raise UsageError(
+                f"PostgreSQL needs psycopg ({error}); run: pip install 'antecede[postgres]'"
+            ) from error
         return SqlStore(Postgres(text, name, create=create), name, chosen)
     if "://" in text:
-        msg = f"the place of the inbox is {shown(text)}; give a file or postgresql://..."
-        raise UsageError(msg)
+        raise UsageError(
+            f"the place of the inbox is {shown(text)}; give a file or postgresql://..."
+        )
     from antecede.inbox.stores.sqlite import Sqlite
 
     return SqlStore(Sqlite(place, create=create), name, chosen)

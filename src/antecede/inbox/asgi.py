@@ -158,8 +158,7 @@ def _require_success(response: list[MutableMapping[str, Any]]) -> None:
     """Raise if the application could not handle a request."""
     status = next((event["status"] for event in response if "status" in event), 500)
     if status >= 500:
-        msg = f"status {status}"
-        raise RefusedError(msg)
+        raise RefusedError(f"status {status}")
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:

@@ -93,10 +93,9 @@ def check_topic(topic: object) -> str:
         and "/" not in topic
     ):
         return topic
-    msg = (
+    raise UsageError(
         f"topic is {shown(topic)}; give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
     )
-    raise UsageError(msg)
 
 
 def check_id(name: object) -> str:
@@ -104,8 +103,9 @@ def check_id(name: object) -> str:
     if isinstance(name, str) and 0 < len(name) <= ID_CHARS_MAX and name.isprintable():
         return name
     length = f" of {len(name):,} characters" if isinstance(name, str) else ""
-    msg = f"id is {shown(name)}{length}; give text of 1 to {ID_CHARS_MAX:,} printable characters"
-    raise UsageError(msg)
+    raise UsageError(
+        f"id is {shown(name)}{length}; give text of 1 to {ID_CHARS_MAX:,} printable characters"
+    )
 
 
 def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[str, ...]:
@@ -117,14 +117,14 @@ def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[st
         if causes is None:
             return ()
         if isinstance(causes, (str, bytes)) or not isinstance(causes, Iterable):
-            msg = f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
-            raise UsageError(msg)
+            raise UsageError(
+                f"causes is {shown(causes)}; give a list of ids such as ['orders/order-17']"
+            )
         causes = list(islice(causes, most + 1))
     if len(causes) > most:
-        msg = (
+        raise UsageError(
             f"a message names more than {most:,} causes; name the latest ones, or raise causes_max"
         )
-        raise UsageError(msg)
     if len(causes) == 1:
         return (_cause(causes[0], topic),)
     return tuple(dict.fromkeys(_cause(cause, topic) for cause in causes)) if causes else ()
@@ -145,8 +145,9 @@ def _cause(cause: object, topic: str) -> str:
     elif isinstance(cause, (tuple, list)) and len(cause) == 2:
         topic, name = cause
     else:
-        msg = f"a cause is {shown(cause)}; give 'topic/id', or an id of the message's own topic"
-        raise UsageError(msg)
+        raise UsageError(
+            f"a cause is {shown(cause)}; give 'topic/id', or an id of the message's own topic"
+        )
     return f"{check_topic(topic)}/{check_id(name)}"
 
 
@@ -307,8 +308,9 @@ class Causes:
         """Treat a parked message as if it came now."""
         entry = self._held(key)
         if entry.state != PARKED:
-            msg = f"{key} is {STATES[entry.state]}, not parked; only what is parked can be retried"
-            raise UsageError(msg)
+            raise UsageError(
+                f"{key} is {STATES[entry.state]}, not parked; only what is parked can be retried"
+            )
         del self.parked[key]
         entry.came, entry.reason, entry.failures = now, "", 0
         if entry.lacks:

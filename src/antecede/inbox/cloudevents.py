@@ -28,13 +28,11 @@ def offer_of(event: Any, topics: Mapping[str, str] | None = None) -> Offer:
     attributes, data = _parts(event)
     name, source = attributes.get("id"), attributes.get("source")
     if not isinstance(name, str) or not isinstance(source, str):
-        msg = f"a CloudEvent needs id and source as text; it has {shown(attributes)}"
-        raise PeerError(msg)
+        raise PeerError(f"a CloudEvent needs id and source as text; it has {shown(attributes)}")
     topic = (topics or {}).get(source, source.lstrip("/"))
     text = attributes.get(CAUSATION)
     if text is not None and not isinstance(text, str):
-        msg = f"{CAUSATION} is {shown(text)}; give ids in one text, separated by blanks"
-        raise PeerError(msg)
+        raise PeerError(f"{CAUSATION} is {shown(text)}; give ids in one text, separated by blanks")
     return Offer(name, data, (text or "").split(), topic, _time(attributes.get("time")))
 
 
@@ -42,8 +40,9 @@ def event_of(out: Outgoing, type: str) -> dict[str, Any]:
     """Return a message of the outbox as a CloudEvent, a dictionary for JSON."""
     causes = [cause for cause in out.causes if " " in cause]
     if causes:
-        msg = f"the cause {shown(causes[0])} has a blank in it, which {CAUSATION} separates ids by"
-        raise PeerError(msg)
+        raise PeerError(
+            f"the cause {shown(causes[0])} has a blank in it, which {CAUSATION} separates ids by"
+        )
     event: dict[str, Any] = {
         "specversion": "1.0",
         "id": out.id,
@@ -62,8 +61,9 @@ def _parts(event: Any) -> tuple[Mapping[str, Any], Any]:
     get = getattr(event, "get_attributes", None)
     if callable(get):  # cloudevents 2, and 1.12
         return get(), event.get_data()
-    msg = f"{shown(event)} is no CloudEvent; give a dictionary or an object of cloudevents"
-    raise PeerError(msg)
+    raise PeerError(
+        f"{shown(event)} is no CloudEvent; give a dictionary or an object of cloudevents"
+    )
 
 
 def _time(value: object) -> float | None:
@@ -72,6 +72,7 @@ def _time(value: object) -> float | None:
     try:
         when = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
     except ValueError:
-        msg = f"the time of a CloudEvent is {shown(value)}; give it as RFC 3339 says"
-        raise PeerError(msg) from None
+        raise PeerError(
+            f"the time of a CloudEvent is {shown(value)}; give it as RFC 3339 says"
+        ) from None
     return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()

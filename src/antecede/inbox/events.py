@@ -31,8 +31,9 @@ def write_events(path: Path, stores: Iterable[Store]) -> int:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        msg = f"cannot write the event log {str(path)!r}: {error.strerror}; choose another path"
-        raise StoreError(msg) from error
+        raise StoreError(
+            f"cannot write the event log {str(path)!r}: {error.strerror}; choose another path"
+        ) from error
     return count
 
 

@@ -82,8 +82,9 @@ class CausalMessages:
     def offer_in(self, message: StreamMessage[Any]) -> Offer | None:
         """Return what to offer for a message; None if it is of another topic."""
         if isinstance(message.raw_message, (tuple, list)):
-            msg = "a batch has no order of its own; subscribe without batch=True, or without inbox"
-            raise UsageError(msg)
+            raise UsageError(
+                "a batch has no order of its own; subscribe without batch=True, or without inbox"
+            )
         found = offer_in(message.headers, message.body)
         topic = (found and found.topic) or self.topic(message)
         if topic not in self.inbox.topics:

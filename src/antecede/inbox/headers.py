@@ -49,8 +49,9 @@ def _read(headers: Mapping[str, Any], key: str, kind: Any) -> Any:
             return value
     except (ValueError, RecursionError):
         pass
-    msg = f"the header {key} is {shown(text)}; it must be JSON as antecede.inbox.headers writes it"
-    raise PeerError(msg)
+    raise PeerError(
+        f"the header {key} is {shown(text)}; it must be JSON as antecede.inbox.headers writes it"
+    )
 
 
 def packed(parts: Mapping[str, Any], body: bytes) -> str:

@@ -26,8 +26,9 @@ def pack(body: object) -> tuple[int, bytes | None]:
         return JSON, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0][:80]
-        msg = f"body is {shown(body)}: {reason}; give bytes, text, None or what JSON can hold"
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"body is {shown(body)}: {reason}; give bytes, text, None or what JSON can hold"
+        ) from None
 
 
 def unpack(form: int, data: bytes | None) -> Any:

@@ -38,7 +38,7 @@ class Started(ABC):
 async def writing(
     target: Log, context: Context | None, *, own: bool = False, horizon: float | None = None
 ) -> AsyncIterator[tuple[bytes, Context]]:
-    """Yield the header of a write and its context, after all earlier writes of the context (rule W).
+    """Yield the header of a write and its context, after the context's earlier writes (rule W).
 
     A block that raises ends the context: nobody knows whether the record was written.
     """
@@ -107,8 +107,9 @@ class Tasks:
                 failure, self._failure = self._failure, None
                 raise failure
             if self._failure is not None:
-                msg = f"cannot read {', '.join(self._topics)}: {self._failure!r}"
-                raise BrokerError(msg) from self._failure
+                raise BrokerError(
+                    f"cannot read {', '.join(self._topics)}: {self._failure!r}"
+                ) from self._failure
             if self._is_over:
                 return
             self._wake.clear()

@@ -65,11 +65,9 @@ class Producer(Started):
         self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
     ) -> None:
         if config.get("enable_idempotence", True) is not True:
-            msg = "enable_idempotence is off; order needs it: leave it out"
-            raise UsageError(msg)
+            raise UsageError("enable_idempotence is off; order needs it: leave it out")
         if config.get("acks", "all") not in ("all", -1):
-            msg = f"acks is {config['acks']!r}; order needs 'all': leave it out"
-            raise UsageError(msg)
+            raise UsageError(f"acks is {config['acks']!r}; order needs 'all': leave it out")
         self.horizon, self.text = horizon, text
         self._has_partitioner = "partitioner" in config
         self._config = {**config, "enable_idempotence": True, "acks": "all"}
@@ -101,8 +99,7 @@ class Producer(Started):
         Returns its offset, once it is acknowledged.
         """
         if self.client is None:
-            msg = "the producer is not started; use it as `async with Producer(...)`"
-            raise UsageError(msg)
+            raise UsageError("the producer is not started; use it as `async with Producer(...)`")
         if partition is None:
             partition = await self._partition(topic, key)
         target = Log(topic, partition)
@@ -114,11 +111,11 @@ class Producer(Started):
                     topic, value, key, partition=None if partition < 0 else partition, headers=own
                 )
             except KafkaError as error:
-                msg = f"cannot write to {topic}: {error!r}"
-                raise BrokerError(msg) from error
+                raise BrokerError(f"cannot write to {topic}: {error!r}") from error
             if sent.offset < 0:
-                msg = f"the broker had a record of {topic} already and does not tell its offset"
-                raise ContextEndedError(msg)
+                raise ContextEndedError(
+                    f"the broker had a record of {topic} already and does not tell its offset"
+                )
         past.report(target, sent.offset, time.time(), at=Log(topic, sent.partition))
         return int(sent.offset)
 
@@ -130,8 +127,9 @@ class Producer(Started):
         try:
             found = sorted(await self.client.partitions_for(topic))
         except KafkaError as error:
-            msg = f"cannot write to topic {topic!r}: {error!r}; create it first"
-            raise BrokerError(msg) from error
+            raise BrokerError(
+                f"cannot write to topic {topic!r}: {error!r}; create it first"
+            ) from error
         return int(found[(murmur2(key) & 0x7FFFFFFF) % len(found)])
 
 
@@ -176,11 +174,11 @@ class Consumer(Instance, Started):
         events: str | os.PathLike[str] | None = None,
     ) -> None:
         if not config.get("group_id"):
-            msg = "the config has no group_id; give the name of the consumer group"
-            raise UsageError(msg)
+            raise UsageError("the config has no group_id; give the name of the consumer group")
         if config.get("enable_auto_commit", False):
-            msg = "enable_auto_commit is on; only what is processed may be committed: leave it out"
-            raise UsageError(msg)
+            raise UsageError(
+                "enable_auto_commit is on; only what is processed may be committed: leave it out"
+            )
         super().__init__(
             str(config["group_id"]),
             topics, order=order, limit=limit, on_limit=on_limit, events=events,

@@ -123,11 +123,11 @@ class Producer:
         allowed = {"enable.idempotence": (True, "true"), "acks": ("all", -1, "-1")}
         for name, values in allowed.items():
             if config.get(name, wanted[name]) not in values:
-                msg = f"{name} is {config[name]!r}; order needs {wanted[name]!r}: leave it out"
-                raise UsageError(msg)
+                raise UsageError(
+                    f"{name} is {config[name]!r}; order needs {wanted[name]!r}: leave it out"
+                )
         if horizon is not None and not 0 < horizon < 1e9:
-            msg = f"horizon is {horizon!r}; expected seconds greater than 0, or None"
-            raise UsageError(msg)
+            raise UsageError(f"horizon is {horizon!r}; expected seconds greater than 0, or None")
         config = {"linger.ms": 0, **config, **wanted}
         self.horizon, self.text = horizon, text
         self._transactional = "transactional.id" in config
@@ -160,8 +160,7 @@ class Producer:
         context = current() if context is None else context
         for what, data in (("value", value), ("key", key)):
             if not isinstance(data, bytes | bytearray | memoryview | str | None):
-                msg = f"the {what} is of type {type(data).__name__}; give bytes or text"
-                raise UsageError(msg)
+                raise UsageError(f"the {what} is of type {type(data).__name__}; give bytes or text")
         known = self._topic(topic)
         if isinstance(key, str):
             key = key.encode()
@@ -204,8 +203,7 @@ class Producer:
                     raise
                 self.client.poll(0.05)
             except KafkaException as error:
-                msg = f"cannot write to {topic}: {error.args[0].str()}"
-                raise BrokerError(msg) from error
+                raise BrokerError(f"cannot write to {topic}: {error.args[0].str()}") from error
             else:
                 return
 
@@ -255,11 +253,11 @@ class Producer:
             found = self.client.list_topics(topic, timeout=PATIENCE).topics[topic]
             tag = b"" if found.error else _ids(self._admin, [topic]).get(topic, b"")
         except KafkaException as error:
-            msg = f"cannot write to topic {topic!r}: {error.args[0].str()}"
-            raise BrokerError(msg) from error
+            raise BrokerError(f"cannot write to topic {topic!r}: {error.args[0].str()}") from error
         if found.error is not None:
-            msg = f"cannot write to topic {topic!r}: {found.error.str()}; create it first"
-            raise BrokerError(msg)
+            raise BrokerError(
+                f"cannot write to topic {topic!r}: {found.error.str()}; create it first"
+            )
         if known is None or known.tag != tag:
             self._topics[topic] = known = _Topic(len(found.partitions), tag, now)
         known.partitions, known.since = len(found.partitions), now
@@ -286,8 +284,9 @@ class Producer:
         while context.must_wait(target):
             self.client.poll(0.01)
             if time.monotonic() > until + PATIENCE * 9:
-                msg = f"a write was not acknowledged within {PATIENCE * 10:g} s; look at the broker"
-                raise BrokerError(msg)
+                raise BrokerError(
+                    f"a write was not acknowledged within {PATIENCE * 10:g} s; look at the broker"
+                )
 
     def settle(self, context: Context | None = None) -> None:
         """Wait until all writes of a context are acknowledged; handlers do it at their end."""
@@ -297,15 +296,15 @@ class Producer:
         """Wait until everything is acknowledged."""
         left = self.client.flush(timeout)
         if left:
-            msg = f"{left} writes were not acknowledged within {timeout:g} s; look at the broker"
-            raise BrokerError(msg)
+            raise BrokerError(
+                f"{left} writes were not acknowledged within {timeout:g} s; look at the broker"
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write all that follows in one transaction; it is aborted if the block fails."""
         if not self._transactional:
-            msg = "a transaction needs transactional.id in the producer's config"
-            raise UsageError(msg)
+            raise UsageError("a transaction needs transactional.id in the producer's config")
         self.client.begin_transaction()
         try:
             yield
@@ -429,8 +428,7 @@ class Consumer(Instance):
         thread calls ``poll``.
         """
         if self._closed:
-            msg = "the consumer is closed; make a new one"
-            raise UsageError(msg)
+            raise UsageError("the consumer is closed; make a new one")
         reader, begin = self._reader, time.monotonic()
         now, until = begin, begin + timeout
         while True:
@@ -549,8 +547,7 @@ class Consumer(Instance):
 
     def _failed(self, error: KafkaError) -> None:
         if error.fatal() or error.code() in _FINAL:
-            msg = f"cannot read {', '.join(self._topics)}: {error.str()}"
-            raise BrokerError(msg)
+            raise BrokerError(f"cannot read {', '.join(self._topics)}: {error.str()}")
         self.metrics.errors += 1
         self._remark(f"the client reports {error.name()}: {error.str()}")
 
@@ -605,14 +602,12 @@ class Consumer(Instance):
 def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the client's configuration; refuse what would break the order."""
     if not config.get("group.id"):
-        msg = "the config has no group.id; give the name of the consumer group"
-        raise UsageError(msg)
+        raise UsageError("the config has no group.id; give the name of the consumer group")
     for name in ("enable.auto.commit", "enable.auto.offset.store"):
         if config.get(name, False) not in (False, "false"):
-            msg = (
+            raise UsageError(
                 f"{name} is {config[name]!r}; only what is processed may be committed: leave it out"
             )
-            raise UsageError(msg)
     needed = {
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -61,8 +61,7 @@ class Causal:
     ) -> None:
         names = checked(order, limit, on_limit, topics)
         if on_limit != "mark":
-            msg = f"on_limit is {on_limit!r}; a middleware can only mark"
-            raise UsageError(msg)
+            raise UsageError(f"on_limit is {on_limit!r}; a middleware can only mark")
         self.order, self.limit = order, limit
         self.gate = Gate(names, shadow=order != "enforce")
         self.events = None if events is None else Events(events, group, names)

@@ -23,8 +23,9 @@ def cluster(topics: Sequence[str], *, partitions: int = 4) -> Iterator[str]:
     found = broker.list_topics(timeout=30)
     servers = ",".join(f"{one.host}:{one.port}" for one in found.brokers.values())
     if not servers:
-        msg = "the mock cluster did not start; install a confluent-kafka of 2.4 or newer"
-        raise BrokerError(msg)
+        raise BrokerError(
+            "the mock cluster did not start; install a confluent-kafka of 2.4 or newer"
+        )
     for topic in topics:
         broker.list_topics(topic, timeout=30)  # which creates it
     yield servers

@@ -62,8 +62,9 @@ async def _connect(config: Mapping[str, Any]) -> Client:
     try:
         return await nats.connect(**options)
     except _FAILURES as error:
-        msg = f"cannot connect to NATS at {config.get('servers')!r}: {error!r}"
-        raise BrokerError(msg) from error
+        raise BrokerError(
+            f"cannot connect to NATS at {config.get('servers')!r}: {error!r}"
+        ) from error
 
 
 def _header_of(message: Msg) -> bytes | None:
@@ -136,8 +137,7 @@ class Producer(Started):
         Returns its number in its stream, once it is acknowledged.
         """
         if self._stream is None or self._streams is None:
-            msg = "the producer is not started; use it as `async with Producer(...)`"
-            raise UsageError(msg)
+            raise UsageError("the producer is not started; use it as `async with Producer(...)`")
         target = Log(subject, -1)
         async with writing(target, context, own=True, horizon=self.horizon) as (stamp, past):
             stamped = {**(headers or {}), HEADER: as_text(stamp)}
@@ -148,8 +148,7 @@ class Producer(Started):
                 is_back = ack.seq <= self._last.get(ack.stream, 0) and not ack.duplicate
                 tag = await self._streams.tag(ack.stream, fresh=is_back)
             except _FAILURES as error:
-                msg = f"cannot publish to {subject!r}: {error!r}"
-                raise BrokerError(msg) from error
+                raise BrokerError(f"cannot publish to {subject!r}: {error!r}") from error
         self._last[ack.stream] = max(ack.seq, 0 if is_back else self._last.get(ack.stream, 0))
         past.report(target, ack.seq, time.time(), at=Log(ack.stream, 0, tag))
         return int(ack.seq)
@@ -205,8 +204,9 @@ class Consumer(Instance, Started):
         events: str | os.PathLike[str] | None = None,
     ) -> None:
         if not config.get("durable"):
-            msg = "the config has no durable; give the name of the group's durable consumers"
-            raise UsageError(msg)
+            raise UsageError(
+                "the config has no durable; give the name of the group's durable consumers"
+            )
         super().__init__(
             str(config["durable"]),
             topics, order=order, limit=limit, on_limit=on_limit, events=events, ordered=False,
@@ -248,8 +248,7 @@ class Consumer(Instance, Started):
             info = await self._stream.consumer_info(name, self.group)
         except NotFoundError:
             if not await self._streams.exists(name):
-                msg = f"there is no stream {name!r}; create it first"
-                raise UsageError(msg) from None
+                raise UsageError(f"there is no stream {name!r}; create it first") from None
             made = ConsumerConfig(
                 durable_name=self.group,
                 ack_policy=AckPolicy.EXPLICIT,
@@ -258,11 +257,10 @@ class Consumer(Instance, Started):
             )
             info = await self._stream.add_consumer(name, made)
         if info.config.ack_policy not in (AckPolicy.EXPLICIT, "explicit"):
-            msg = (
+            raise UsageError(
                 f"consumer {self.group!r} of stream {name!r} acknowledges {info.config.ack_policy}"
                 "; order needs one that acknowledges each message: ack_policy explicit"
             )
-            raise UsageError(msg)
         self._ack_wait = min(self._ack_wait, info.config.ack_wait or self._ack_wait)
         if info.config.filter_subject:
             self._filters[name] = info.config.filter_subject

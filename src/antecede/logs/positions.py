@@ -124,8 +124,9 @@ class Positions(dict[Log, int]):
                 last = partition
             before = name
         if len(out) > BYTES_MAX:
-            msg = f"positions of {len(out):,} bytes do not fit into a header of {BYTES_MAX:,}"
-            raise UsageError(msg)
+            raise UsageError(
+                f"positions of {len(out):,} bytes do not fit into a header of {BYTES_MAX:,}"
+            )
         return bytes(out)
 
     @classmethod
@@ -179,8 +180,9 @@ def _read(data: bytes, found: Positions) -> None:
         if count > 127:
             count, at = _get(data, at - 1)
         if not 0 < count <= ENTRIES_MAX - len(found):
-            msg = "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
-            raise ValueError(msg)
+            raise ValueError(
+                "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
+            )
         partition = -1
         for _ in range(count):
             step = data[at]
@@ -190,8 +192,7 @@ def _read(data: bytes, found: Positions) -> None:
             partition += step + 1
             offset, at = _get(data, at)
             if not 0 < offset <= OFFSET_MAX or partition > PARTITION_MAX:
-                msg = f"offset {offset} of partition {partition} is impossible"
-                raise ValueError(msg)
+                raise ValueError(f"offset {offset} of partition {partition} is impossible")
             log = logs.get(partition)
             if log is None:
                 log = Log(before[0].decode(), partition, before[1])
@@ -221,16 +222,13 @@ def _read_name(
         raise IndexError
     key = (name, tag)
     if shared < len(last) and shared < len(name) and name[shared] == last[shared]:
-        msg = "names share more than it says"
-        raise ValueError(msg)
+        raise ValueError("names share more than it says")
     if not name or key <= before:
-        msg = "its topics are not in order"
-        raise ValueError(msg)
+        raise ValueError("its topics are not in order")
     logs = _known.get(key)
     if logs is None:
         if len(name) > NAME_BYTES_MAX:
-            msg = f"a name has more than {NAME_BYTES_MAX} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"a name has more than {NAME_BYTES_MAX} bytes")
         name.decode()
         logs = {}
         if len(_known) < _KNOWN_MAX:
@@ -259,12 +257,10 @@ def _get(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         shift += 7
         if shift > 63:
-            msg = "a number has more than 64 bits"
-            raise ValueError(msg)
+            raise ValueError("a number has more than 64 bits")
         number += (byte - 1) << shift
     if not byte:
-        msg = "a number has more bytes than it needs"
-        raise ValueError(msg)
+        raise ValueError("a number has more bytes than it needs")
     return number, at
 
 
@@ -363,14 +359,14 @@ class Context:
         and the others tell their age.
         """
         if self.must_wait(log):
-            msg = f"a write to {log} would overtake one that is not acknowledged; wait for it first"
-            raise UsageError(msg)
+            raise UsageError(
+                f"a write to {log} would overtake one that is not acknowledged; wait for it first"
+            )
         if self.ended is not None:
-            msg = (
+            raise ContextEndedError(
                 f"nothing can be written after a write whose outcome is unknown: {self.ended}; "
                 "let the handler fail, and the record is handled again"
             )
-            raise ContextEndedError(msg)
         header = self._chosen(None if own else log, **age).encode()
         self._in_flight[log] += 1
         return header
@@ -423,10 +419,9 @@ class Context:
             settle(self)
         self.take_reports()
         if self.ended is not None:
-            msg = (
+            raise ContextEndedError(
                 f"the handler's writes are not all there: {self.ended}; its record is not completed"
             )
-            raise ContextEndedError(msg)
 
 
 class Scope(Protocol):

@@ -116,8 +116,7 @@ class Record:
 
     def __enter__(self) -> Self:
         if self._token is not None:
-            msg = f"record {self} is being handled already; handle each record once"
-            raise UsageError(msg)
+            raise UsageError(f"record {self} is being handled already; handle each record once")
         self._token = SCOPE.set(self)
         return self
 
@@ -202,28 +201,28 @@ R = TypeVar("R", bound=Record)
 def checked(order: str, limit: float | None, on_limit: str, topics: object) -> list[str]:
     """Return the topics; refuse options that mean nothing."""
     if order not in get_args(Order):
-        msg = f"order is {order!r}; expected one of {', '.join(get_args(Order))}"
-        raise UsageError(msg)
+        raise UsageError(f"order is {order!r}; expected one of {', '.join(get_args(Order))}")
     if on_limit not in get_args(OnLimit):
-        msg = f"on_limit is {on_limit!r}; expected one of {', '.join(get_args(OnLimit))}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"on_limit is {on_limit!r}; expected one of {', '.join(get_args(OnLimit))}"
+        )
     if limit is not None and (isinstance(limit, bool) or not 0 < limit < 1e9):
-        msg = f"limit is {limit!r}; expected seconds greater than 0, or None to wait for ever"
-        raise UsageError(msg)
+        raise UsageError(
+            f"limit is {limit!r}; expected seconds greater than 0, or None to wait for ever"
+        )
     if isinstance(topics, str) or not hasattr(topics, "__iter__"):
-        msg = f"topics is {topics!r}; give a list of names, as in ['orders', 'payments']"
-        raise UsageError(msg)
+        raise UsageError(
+            f"topics is {topics!r}; give a list of names, as in ['orders', 'payments']"
+        )
     names = list(topics)
     if not names or not all(isinstance(name, str) and name for name in names):
-        msg = f"topics is {names!r}; give the names of one topic or more"
-        raise UsageError(msg)
+        raise UsageError(f"topics is {names!r}; give the names of one topic or more")
     patterns = [name for name in names if name.startswith("^")]
     if patterns:
-        msg = (
+        raise UsageError(
             f"topic {patterns[0]!r} is a pattern; name the topics, because every instance of a "
             "group must know them all"
         )
-        raise UsageError(msg)
     return names
 
 

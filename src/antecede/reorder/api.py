@@ -205,8 +205,9 @@ def _by_positions(
     _require_no_commands(asked["commands"])
     for name in ("causes", "packet", "members", "readers", "protocol", "options"):
         if asked[name] is not None:
-            msg = f"rows have positions, or {name}; give positions= or {name}=, not both"
-            raise UsageError(msg)
+            raise UsageError(
+                f"rows have positions, or {name}; give positions= or {name}=, not both"
+            )
     if stream.isStreaming:
         _keep_in_rocksdb(stream.sparkSession)
     return reorder_by_positions(
@@ -224,29 +225,26 @@ def _require_no_packets(given: Mapping[str, object]) -> None:
     """Refuse options that mean something only for packets."""
     for name, value in given.items():
         if value is not None:
-            msg = f"{name}= is for rows with packets; name their column with packet="
-            raise UsageError(msg)
+            raise UsageError(f"{name}= is for rows with packets; name their column with packet=")
 
 
 def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_missing: str) -> None:
     """Refuse a column that has no packets, and what only declared causes allow."""
     if causes is not None:
-        msg = "rows have declared causes or packets, not both; give causes= or packet="
-        raise UsageError(msg)
+        raise UsageError("rows have declared causes or packets, not both; give causes= or packet=")
     if on_missing != "wait":
-        msg = "packets wait for their causes; on_missing='release' needs rows with declared causes"
-        raise UsageError(msg)
+        raise UsageError(
+            "packets wait for their causes; on_missing='release' needs rows with declared causes"
+        )
     require_columns(stream, (packet,))
     found = dict(stream.dtypes)[packet]
     if found != "binary":
-        msg = f"column {packet!r} has type {found}; packets are binary"
-        raise UsageError(msg)
+        raise UsageError(f"column {packet!r} has type {found}; packets are binary")
 
 
 def _require_no_commands(commands: DataFrame | None) -> None:
     if commands is not None:
-        msg = "commands= is for rows with declared causes, not for packets or positions"
-        raise UsageError(msg)
+        raise UsageError("commands= is for rows with declared causes, not for packets or positions")
 
 
 def _on_stream(
@@ -297,19 +295,16 @@ def checked_policy(
     _require_positive("horizon", horizon)
     _require_count("buckets", buckets)
     if on_missing not in ("wait", "release"):
-        msg = f"on_missing is {on_missing!r}; expected 'wait' or 'release'"
-        raise UsageError(msg)
+        raise UsageError(f"on_missing is {on_missing!r}; expected 'wait' or 'release'")
     if on_missing == "wait":
         if timeout is not None:
-            msg = (
+            raise UsageError(
                 f"timeout is {timeout!r}, but on_missing='wait' has none; use on_missing='release'"
             )
-            raise UsageError(msg)
         return None
     if timeout is None:
         if is_streaming:
-            msg = "on_missing='release' needs a timeout in seconds, as in timeout=60"
-            raise UsageError(msg)
+            raise UsageError("on_missing='release' needs a timeout in seconds, as in timeout=60")
         return None
     _require_positive("timeout", timeout)
     return round(timeout * 1e6)
@@ -317,11 +312,11 @@ def checked_policy(
 
 def _require_positive(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        msg = f"{name} is {value!r}; expected a number of seconds greater than 0, below 1e9"
-        raise UsageError(msg)
+        raise UsageError(
+            f"{name} is {value!r}; expected a number of seconds greater than 0, below 1e9"
+        )
 
 
 def _require_count(name: str, value: int, most: int = COUNT_MAX) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        msg = f"{name} is {value!r}; expected a whole number from 1 to {most}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is {value!r}; expected a whole number from 1 to {most}")

@@ -358,12 +358,11 @@ class Bucket:
         """Refuse to hold more than was allowed; nothing is saved then."""
         size, most = self.held_bytes(), self.policy.held_bytes_max
         if size > most:
-            msg = (
+            raise UsageError(
                 f"a bucket would hold {len(self.machine.held):,} rows of {size:,} bytes that wait "
                 f"for their causes, but held_bytes_max is {most:,}; raise it, or release or drop "
                 "what is held (antecede reorder --waiting tells what that is)"
             )
-            raise UsageError(msg)
 
     def head(self) -> dict[str, Any]:
         """Return what tells how to read the rest of the state, and whether a copy is current."""
@@ -507,11 +506,10 @@ def check_head(head: dict[str, Any], policy: Policy) -> None:
     changed = [name for name in fixed if head["fixed"].get(name) != fixed[name]]
     if changed:
         name = changed[0]
-        msg = (
+        raise UsageError(
             f"the checkpoint was written with {name}={head['fixed'].get(name)!r}, the query has "
             f"{name}={fixed[name]!r}; use the former, or begin a new checkpoint"
         )
-        raise UsageError(msg)
 
 
 def other_version(found: int, wanted: int) -> str:

@@ -183,16 +183,16 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
     """Refuse a frame that lacks a column, or has one that reorder adds."""
     missing = [name for name in wanted if name not in frame.columns]
     if missing:
-        msg = (
+        raise UsageError(
             f"reorder needs a column {missing[0]!r}; the rows have "
             f"{', '.join(map(repr, frame.columns)) or 'no columns'}; name the columns with id=, "
             "causes=, dest=, source= and seq=, or packet="
         )
-        raise UsageError(msg)
     taken = [n for n in frame.columns if n in ADDED or n.startswith(PREFIX)]
     if taken:
-        msg = f"reorder adds a column {taken[0]!r}, which the rows already have; rename theirs"
-        raise UsageError(msg)
+        raise UsageError(
+            f"reorder adds a column {taken[0]!r}, which the rows already have; rename theirs"
+        )
 
 
 def find_names(
@@ -249,8 +249,9 @@ def commanded(stream: DataFrame, commands: DataFrame, *, has_dest: bool) -> Data
     missing = [name for name in wanted if name not in commands.columns]
     if missing or commands.isStreaming != stream.isStreaming or not commands.isStreaming:
         what = f"have no column {missing[0]!r}" if missing else "or the rows are not a stream"
-        msg = f"the commands {what}; give streams, that of commands with {', '.join(wanted)}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"the commands {what}; give streams, that of commands with {', '.join(wanted)}"
+        )
     return commands.select(*(F.col(name).try_cast("string").alias(name) for name in wanted))
 
 
@@ -290,8 +291,7 @@ def _require_types(frame: DataFrame, names: Names) -> None:
             wanted = "an id or an array of ids"
             found = found.removeprefix("array<")
         if found.startswith(("array", "struct", "map")):
-            msg = f"column {column!r} has type {types[column]}; reorder needs {wanted}"
-            raise UsageError(msg)
+            raise UsageError(f"column {column!r} has type {types[column]}; reorder needs {wanted}")
 
 
 def result_schema(frame: DataFrame, *, keeps_rejected: bool) -> StructType:

@@ -124,15 +124,16 @@ def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> S
             raise
         told_why = re.search(r"\[[A-Z_.]+\] ([^\n]+)", str(error))
         reason = told_why[1] if told_why else str(error).strip().splitlines()[0]
-        msg = f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"the files of {path} do not tell the same columns: {reason[:200].rstrip()}"
+        ) from None
     if is_mixed:
-        msg = f"{causes} is a list in some rows of {path} and one id in others; use one of the two"
-        raise UsageError(msg)
+        raise UsageError(
+            f"{causes} is a list in some rows of {path} and one id in others; use one of the two"
+        )
     if not told:
         want = "JSON objects, one a line" if form == "json" else "columns"
-        msg = f"the files of {path} have no {want}; the first rows tell the columns"
-        raise UsageError(msg)
+        raise UsageError(f"the files of {path} have no {want}; the first rows tell the columns")
     return schema
 
 

@@ -139,21 +139,18 @@ async def patiently(link: Link, work: Callable[[JetStreamContext], Awaitable[T]]
             reason: Exception = error
         except APIError as error:
             if error.code is not None and error.code < 500:
-                msg = f"{place.shown} refuses: {error.description}"
-                raise UsageError(msg) from error
+                raise UsageError(f"{place.shown} refuses: {error.description}") from error
             reason = error
         except (Error, OSError, TimeoutError) as error:
             if "authorization" in str(error).lower():
-                msg = f"{place.shown} refuses the user or password"
-                raise UsageError(msg) from error
+                raise UsageError(f"{place.shown} refuses the user or password") from error
             reason = error
         if loop.time() > deadline:
             told = str(reason) or type(reason).__name__
-            msg = (
+            raise UsageError(
                 f"{place.shown} did not answer for {place.wait:g} s ({told}); start the server "
                 "with JetStream, and then the query again"
-            )
-            raise UsageError(msg) from reason
+            ) from reason
         await link.close()
         await asyncio.sleep(PAUSE_SECONDS)
 
@@ -179,8 +176,9 @@ def state_of(place: Place) -> State:
         try:
             info = await jetstream.stream_info(place.stream)
         except NotFoundError as error:
-            msg = f"{place.shown} has no stream {place.stream!r}; make it first"
-            raise UsageError(msg) from error
+            raise UsageError(
+                f"{place.shown} has no stream {place.stream!r}; make it first"
+            ) from error
         return State(str(info.created), info.state.first_seq, info.state.last_seq)
 
     return asked(place, ask)
@@ -291,11 +289,10 @@ async def _publish(link: Link, chunk: list[Outgoing], jetstream: JetStreamContex
     answers = []
     for message in chunk:
         if len(message.data) > link.client.max_payload:
-            msg = (
+            raise UsageError(
                 f"a row for {message.subject!r} has {len(message.data)} bytes, {link.place.shown} "
                 f"takes {link.client.max_payload}; raise max_payload of the server"
             )
-            raise UsageError(msg)
         headers = dict(message.headers)
         if message.id is not None:
             headers[api.Header.MSG_ID.value] = message.id

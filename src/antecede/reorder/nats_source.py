@@ -94,18 +94,17 @@ class Settings:
         known = {name.lower(): name for name in (*OPTIONS, *SPARKS)}
         for name in options:
             if name.lower() not in known:
-                msg = f"option {name!r} of {NAME} is not one of {', '.join(OPTIONS)}"
-                raise UsageError(msg)
+                raise UsageError(f"option {name!r} of {NAME} is not one of {', '.join(OPTIONS)}")
         given = {known[name.lower()]: value for name, value in options.items()}
         url = given.get("url") or given.get("path")
         if url is None:
-            msg = f"{NAME} needs the URL of a stream, as in .load('nats://127.0.0.1:4222/ORDERS')"
-            raise UsageError(msg)
+            raise UsageError(
+                f"{NAME} needs the URL of a stream, as in .load('nats://127.0.0.1:4222/ORDERS')"
+            )
         parts = parse_url(url, ())
         files = [given.get(name) for name in ("authority", "certificate", "key")]
         if any(files) and not all(files):
-            msg = "TLS needs the options authority, certificate and key, three files"
-            raise UsageError(msg)
+            raise UsageError("TLS needs the options authority, certificate and key, three files")
         wait = _number("waitSeconds", given.get("waitSeconds", str(WAIT_SECONDS)))
         trusted = None if files[0] is None else (str(files[0]), str(files[1]), str(files[2]))
         most = given.get("maxMessagesPerTrigger")
@@ -125,29 +124,27 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e9:
-        msg = f"{name} is {text!r}; expected a number of seconds"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is {text!r}; expected a number of seconds")
     return value
 
 
 def _count(name: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        msg = f"{name} is {text!r}; expected a whole number from 1"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is {text!r}; expected a whole number from 1")
     return int(text)
 
 
 def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        msg = f"{name} is {text!r}; expected true or false"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is {text!r}; expected true or false")
     return text.lower() == "true"
 
 
 def _start(text: str) -> str:
     if text not in ("earliest", "latest") and (not text.isdecimal() or int(text) < 1):
-        msg = f"startingSequence is {text!r}; expected earliest, latest or a number from 1"
-        raise UsageError(msg)
+        raise UsageError(
+            f"startingSequence is {text!r}; expected earliest, latest or a number from 1"
+        )
     return text
 
 
@@ -285,24 +282,21 @@ class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableN
         """Refuse to go on where messages are gone, or in another stream of the same name."""
         place, begun = self.settings.place, start["sequence"]
         if start["created"] != state.created:
-            msg = (
+            raise UsageError(
                 f"the stream {place.stream!r} was made anew at {state.created}, the checkpoint is "
                 f"of the one of {start['created']}; give the query a new checkpoint"
             )
-            raise UsageError(msg)
         if state.last < begun:
-            msg = (
+            raise UsageError(
                 f"the stream {place.stream!r} ends at message {state.last}, but {begun} was read; "
                 "the server has lost messages; give the query a new checkpoint"
             )
-            raise UsageError(msg)
         if self.settings.fails and state.first > begun + 1:
-            msg = (
+            raise UsageError(
                 f"messages {begun + 1} to {state.first - 1} of the stream {place.stream!r} are "
                 "gone before they were read; let the stream keep more, or set failOnDataLoss=false "
                 "to go on without them"
             )
-            raise UsageError(msg)
 
 
 @dataclass(frozen=True)
@@ -330,8 +324,7 @@ class Sink:
 def _message(row: dict[str, Any], subject: str | None) -> Outgoing:
     to, data = row.get("subject", subject), row["data"]
     if not to or data is None:
-        msg = f"a row for {NAME} has no {'data' if to else 'subject'}: {str(row)[:100]}"
-        raise UsageError(msg)
+        raise UsageError(f"a row for {NAME} has no {'data' if to else 'subject'}: {str(row)[:100]}")
     if isinstance(data, str):
         data = data.encode()
     return Outgoing(to, data, row.get("id"), dict(row.get("headers") or ()))
@@ -340,15 +333,13 @@ def _message(row: dict[str, Any], subject: str | None) -> Outgoing:
 def _sink(settings: Settings, columns: Sequence[str], *, overwrites: bool) -> Sink:
     """Check rows and stream before anything is published."""
     if overwrites:
-        msg = f"{NAME} appends messages to a stream; it cannot overwrite one"
-        raise UsageError(msg)
+        raise UsageError(f"{NAME} appends messages to a stream; it cannot overwrite one")
     missing = {"data"} - set(columns) or {"subject"} - {*columns, settings.subject and "subject"}
     if missing:
-        msg = (
+        raise UsageError(
             f"{NAME} publishes the columns data, subject, id and headers; "
             f"{missing.pop()!r} is missing"
         )
-        raise UsageError(msg)
     state_of(settings.place)
     return Sink(settings.place, settings.subject)
 

@@ -130,20 +130,20 @@ def make_plan(
 ) -> Plan:
     """Check what the caller says about packets."""
     if members is None:
-        msg = "packet= needs members=(...), the names of all processes in the Codec's order"
-        raise UsageError(msg)
+        raise UsageError(
+            "packet= needs members=(...), the names of all processes in the Codec's order"
+        )
     names = antecede.Codec(members).members
     if protocol in UNFIT:
-        msg = f"packets of {protocol} cannot be reordered: {UNFIT[protocol]}"
-        raise UsageError(msg)
+        raise UsageError(f"packets of {protocol} cannot be reordered: {UNFIT[protocol]}")
     if readers is None:
-        msg = "packet= needs readers=(...), the destinations: processes that only receive"
-        raise UsageError(msg)
+        raise UsageError(
+            "packet= needs readers=(...), the destinations: processes that only receive"
+        )
     known = frozenset(readers)
     strangers = sorted(known - set(names))
     if strangers:
-        msg = f"reader {strangers[0]!r} is not among the members {', '.join(names)}"
-        raise UsageError(msg)
+        raise UsageError(f"reader {strangers[0]!r} is not among the members {', '.join(names)}")
     plan = Plan(column, names, protocol, known, tuple(sorted((options or {}).items())))
     if protocol is not None:
         plan.endpoint(names[0], protocol)

@@ -181,11 +181,10 @@ class ByPositions(StatefulProcessor):
             return Destination()
         version, asked, found = pickle.loads(stored[0])
         if version != STATE_VERSION or asked != (self.plan.positions, self.plan.topics):
-            msg = (
+            raise UsageError(
                 f"the checkpoint is of version {version} and of a query by {asked}; this is "
                 f"version {STATE_VERSION} by {self.plan.positions, self.plan.topics}: use a new one"
             )
-            raise UsageError(msg)
         assert isinstance(found, Destination)
         return found
 
@@ -233,16 +232,16 @@ def reorder_by_positions(
 
     names = tuple(sorted(topics)) if topics is not None and not isinstance(topics, str) else ()
     if not names:
-        msg = "positions= needs topics=, the topics that the stream reads: others do not count"
-        raise UsageError(msg)
+        raise UsageError(
+            "positions= needs topics=, the topics that the stream reads: others do not count"
+        )
     require_columns(stream, (*PLACE, positions))
     kind = dict(stream.dtypes)[positions]
     if kind != "binary" and not kind.startswith("array<struct<key:string,value:binary"):
-        msg = (
+        raise UsageError(
             f"column {positions!r} has type {kind}; positions are binary, or the headers of "
             "Spark's Kafka source: read it with option('includeHeaders', True)"
         )
-        raise UsageError(msg)
     schema = result_schema(stream, keeps_rejected=keeps_rejected)
     key = dest if dest in stream.columns else ALL
     rows = stream if key == dest else stream.withColumn(ALL, F.lit(""))

@@ -25,17 +25,16 @@ FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson"), "cs
 def require_folder(path: Path, form: str) -> None:
     """Refuse an unknown format, and a folder that has no file to tell the columns."""
     if form not in FORMATS:
-        msg = f"format {form!r} is not one of {', '.join(FORMATS)}"
-        raise UsageError(msg)
+        raise UsageError(f"format {form!r} is not one of {', '.join(FORMATS)}")
     if not path.is_dir():
-        msg = f"{path} is not a folder; reorder reads the files of a folder as they come"
-        raise UsageError(msg)
+        raise UsageError(
+            f"{path} is not a folder; reorder reads the files of a folder as they come"
+        )
     suffixes = {entry.suffix for entry in path.iterdir()}
     if not suffixes.intersection(FORMATS[form]):
         others = [name for name, known in FORMATS.items() if suffixes.intersection(known)]
         hint = f"give --format {others[0]}" if others else "the first tells the columns"
-        msg = f"{path} has no {' or '.join(FORMATS[form])} file yet; {hint}"
-        raise UsageError(msg)
+        raise UsageError(f"{path} has no {' or '.join(FORMATS[form])} file yet; {hint}")
 
 
 def require_apart(source: Path, out: Path) -> None:
@@ -44,15 +43,13 @@ def require_apart(source: Path, out: Path) -> None:
     if (read == written or read in written.parents) and not any(
         path.is_file() for path in (written, *written.parents)
     ):
-        msg = f"{out} lies in {source}, which is read; choose a folder outside it"
-        raise UsageError(msg)
+        raise UsageError(f"{out} lies in {source}, which is read; choose a folder outside it")
 
 
 def require_checkpoint(path: Path) -> None:
     """Refuse a folder that is not the checkpoint of a query with state."""
     if not (path / "state").is_dir():
-        msg = f"{path} is not the checkpoint of a query with state; give its folder"
-        raise UsageError(msg)
+        raise UsageError(f"{path} is not the checkpoint of a query with state; give its folder")
 
 
 def is_url(place: str) -> bool:
@@ -70,14 +67,14 @@ def require_stream(url: str) -> str:
     from antecede.net.transports.nats_names import parse_url
 
     if importlib.util.find_spec("nats") is None:
-        msg = (
+        raise UsageError(
             "streams of NATS need nats-py, which is not installed; "
             "run: pip install 'antecede[spark,nats]'"
         )
-        raise UsageError(msg)
     if importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:
-        msg = f"streams of NATS need Spark 4.2 or newer; PySpark here is {version('pyspark')}"
-        raise UsageError(msg)
+        raise UsageError(
+            f"streams of NATS need Spark 4.2 or newer; PySpark here is {version('pyspark')}"
+        )
     return parse_url(url, ()).name
 
 
@@ -99,8 +96,9 @@ def require_server(url: str) -> None:
             else:
                 return
         if time.monotonic() >= end:
-            msg = f"no server answers for {shown(url)} ({reason}); is NATS running there?"
-            raise UsageError(msg)
+            raise UsageError(
+                f"no server answers for {shown(url)} ({reason}); is NATS running there?"
+            )
         time.sleep(AGAIN_SECONDS)
 
 
@@ -121,12 +119,12 @@ def claimed(folders: Iterable[Path]) -> Iterator[None]:
 def _create(folder: Path) -> None:
     """Create a folder, or refuse it in one line if nothing can be written there."""
     if folder.exists() and not folder.is_dir():
-        msg = f"{folder} is not a folder; reorder writes into a folder"
-        raise UsageError(msg)
+        raise UsageError(f"{folder} is not a folder; reorder writes into a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        msg = f"cannot write to {folder} ({error.strerror or error}); choose another folder"
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"cannot write to {folder} ({error.strerror or error}); choose another folder"
+        ) from None

@@ -77,8 +77,9 @@ def _stores(spark: SparkSession, checkpoint: str) -> dict[int, DictStore]:
         raise
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        msg = f"{checkpoint} has no state of reorder that can be read: {reason}"
-        raise UsageError(msg) from error
+        raise UsageError(
+            f"{checkpoint} has no state of reorder that can be read: {reason}"
+        ) from error
     return stores
 
 
@@ -145,11 +146,10 @@ def leave_commands(checkpoint: Path, commands: Iterable[tuple[str, str]], dest: 
     """Leave commands, each an action and an id, where the query of a checkpoint reads them."""
     folder = checkpoint / FOLDER
     if not folder.is_dir():
-        msg = (
+        raise UsageError(
             f"the query of {checkpoint} reads no commands: it was begun without, or has packets; "
             "for rows with declared causes, begin a new checkpoint"
         )
-        raise UsageError(msg)
     name = f"{time.time_ns()}-{os.getpid()}.json"
     # Rows without destinations have an empty one.
     lines = [{"action": action, "id": key, "dest": dest or ""} for action, key in commands]

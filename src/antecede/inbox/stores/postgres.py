@@ -221,8 +221,9 @@ class Postgres:
 
     def __init__(self, url: str, name: str, *, create: bool = True) -> None:
         if len(name.encode()) > NAME_BYTES_MAX:
-            msg = f"name is {name!r}; a name of at most {NAME_BYTES_MAX} bytes fits PostgreSQL"
-            raise UsageError(msg)
+            raise UsageError(
+                f"name is {name!r}; a name of at most {NAME_BYTES_MAX} bytes fits PostgreSQL"
+            )
         self._url = url
         parts = urlsplit(url)
         self._place = f"{parts.hostname or 'localhost'}{parts.path}"
@@ -251,8 +252,9 @@ class Postgres:
             run = link.connection.execute
             there = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
             if not create and run(there, (self._bare,)).fetchone() is None:
-                msg = f"there is no inbox {self._bare[9:]!r} at {self._place}; give its --name"
-                raise UsageError(msg)
+                raise UsageError(
+                    f"there is no inbox {self._bare[9:]!r} at {self._place}; give its --name"
+                )
             with link.connection.transaction():
                 run("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (self._bare,))
                 version = 0
@@ -308,11 +310,11 @@ class Postgres:
     def _acquire(self, *, is_new: bool = False) -> PostgresLink:
         """Return a connection; a new one if others turned out to be dead."""
         if self._is_closed:
-            msg = f"the inbox at {self._place} is closed; open it again"
-            raise UsageError(msg)
+            raise UsageError(f"the inbox at {self._place} is closed; open it again")
         if self._pid != os.getpid():
-            msg = f"the inbox at {self._place} was opened before a fork; open it in each process"
-            raise UsageError(msg)
+            raise UsageError(
+                f"the inbox at {self._place} was opened before a fork; open it in each process"
+            )
         with self._lock:
             if is_new:
                 old, self._free = self._free, []
@@ -422,13 +424,13 @@ class Postgres:
     def _refuse_transaction(self, link: PostgresLink, taken: Entry) -> None:
         """Say why a transaction cannot be committed: the handler hid an error, or ended it."""
         if link.connection.closed:
-            msg = f"cannot write to the inbox at {self._place}: the connection is lost; try again"
-            raise StoreError(msg)
-        msg = (
+            raise StoreError(
+                f"cannot write to the inbox at {self._place}: the connection is lost; try again"
+            )
+        raise UsageError(
             f"the transaction of {taken.key} failed or was ended inside its handler; let errors "
             "of the database out of the with block, and do not commit there"
         )
-        raise UsageError(msg)
 
     def undo(self, link: Link | None) -> None:
         if link is None:
@@ -472,8 +474,9 @@ class Postgres:
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Refuse: the server makes one write of the commits of many instances by itself."""
-        msg = "group() is for SQLite; PostgreSQL groups the commits of several instances itself"
-        raise UsageError(msg)
+        raise UsageError(
+            "group() is for SQLite; PostgreSQL groups the commits of several instances itself"
+        )
 
     def close(self) -> None:
         """Close all connections that are not in use."""

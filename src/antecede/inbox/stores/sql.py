@@ -141,8 +141,9 @@ class SqlStore:
         self.topics = frozenset(known.get("topics", "").split("\n")) - {""}
         wanted = self.topics if topics is None else frozenset(topics)
         if not wanted:
-            msg = "this inbox is new; say what it subscribes to, such as topics={'orders'}"
-            raise UsageError(msg)
+            raise UsageError(
+                "this inbox is new; say what it subscribes to, such as topics={'orders'}"
+            )
         if wanted != self.topics or "name" not in known:
             self._resubscribe(name, wanted)
             self.name = name
@@ -383,8 +384,9 @@ class SqlStore:
                 "SELECT state, lacking FROM antecede_messages WHERE n = ?", (number,)
             ).fetchone()
             if state != PARKED:
-                msg = f"{key} is {STATES[state]}, not parked; only what is parked can be retried"
-                raise UsageError(msg)
+                raise UsageError(
+                    f"{key} is {STATES[state]}, not parked; only what is parked can be retried"
+                )
             link.run(
                 "UPDATE antecede_messages SET state = ?, came = ?, failures = 0, reason = '' "
                 "WHERE n = ?",
@@ -600,8 +602,7 @@ def park_cycle(link: Link, key: str) -> bool:
 def refuse_other(version: int, place: str) -> None:
     """Refuse tables of a version that this antecede does not know."""
     if version > VERSION:
-        msg = (
+        raise StoreError(
             f"the inbox {place!r} has tables of version {version}, this antecede knows "
             f"{VERSION}; use the antecede that wrote it, or a later one"
         )
-        raise StoreError(msg)

@@ -99,8 +99,7 @@ class Sqlite:
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and not self.path.is_file():
-            msg = f"there is no inbox {str(path)!r}; name the file of one"
-            raise UsageError(msg)
+            raise UsageError(f"there is no inbox {str(path)!r}; name the file of one")
         self._lock = threading.Lock()
         self._grouped: int | None = None
         #: In a group: a message that is ready, and not written before it is handled or left.
@@ -164,8 +163,7 @@ class Sqlite:
     def _require(self, *, create: bool) -> None:
         """Refuse a file that is something else, unless an inbox may be made in it."""
         if not create:
-            msg = f"there is no inbox in {str(self.path)!r}; name the file of one"
-            raise UsageError(msg)
+            raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
@@ -194,18 +192,17 @@ class Sqlite:
     def _acquire(self) -> SqliteLink:
         """Keep other writers of this process away; return the connection that writes."""
         if self._pid != os.getpid():
-            msg = f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
-            raise UsageError(msg)
+            raise UsageError(
+                f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
+            )
         if self._grouped != threading.get_ident() and not self._lock.acquire(timeout=PATIENCE):
-            msg = (
+            raise StoreError(
                 f"the inbox {str(self.path)!r} is busy: a message has been open for "
                 f"{PATIENCE:.0f} s; leave its with block before you go on"
             )
-            raise StoreError(msg)
         if self._writer is None:
             self._free()
-            msg = f"the inbox {str(self.path)!r} is closed; open it again"
-            raise UsageError(msg)
+            raise UsageError(f"the inbox {str(self.path)!r} is closed; open it again")
         return self._writer
 
     def _free(self) -> None:
@@ -266,8 +263,7 @@ class Sqlite:
                 yield self._writer
             return
         if self._writer is None:
-            msg = f"the inbox {str(self.path)!r} is closed; open it again"
-            raise UsageError(msg)
+            raise UsageError(f"the inbox {str(self.path)!r} is closed; open it again")
         with self._told(READ):
             try:
                 link = self._readers.pop()
@@ -466,8 +462,7 @@ class Sqlite:
     @contextlib.contextmanager
     def group(self) -> Iterator[None]:
         if self._grouped == threading.get_ident():
-            msg = "this group is in another; leave the inner one out"
-            raise UsageError(msg)
+            raise UsageError("this group is in another; leave the inner one out")
         link = self._acquire()
         try:
             with self._told(WRITE):
