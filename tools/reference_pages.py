@@ -50,16 +50,36 @@ FOLLOW = """\
 1. `antecede.endpoint` (`endpoint/registry.py`) makes an endpoint with the rules of its protocol.
    `Endpoint.send` (`endpoint/endpoint.py`) numbers the message, and the rules (`protocols/`) say
    what each copy carries.
-2. `antecede.Codec` (`wire/`) turns packets into bytes. A node (`net/`) saves first and then hands
-   them to its transport.
+2. `antecede.Codec` (`wire/codec.py`) turns packets into bytes. In a node, `net/node.py` passes the
+   call to `net/driver.py`, the one place with tasks and clocks; `net/machine.py` decides,
+   `net/journal.py` saves, and only then does `net/transports/` send the frame.
 3. At the destination `Codec.decode` and `Endpoint.receive` take a packet in. The rules refuse what
    is malformed and say what the message waits for.
 4. A message that waits for nothing is delivered, and those that waited for it are looked at again.
 
+## Follow a record of Kafka
+
+1. `Consumer` (`logs/confluent.py`, `logs/aiokafka.py`, `logs/nats.py`) fetches it. Its header has
+   the sender's positions (`logs/positions.py`).
+2. `logs/reader.py` queues it behind earlier records of its log, and asks the gate (`logs/gate.py`)
+   whether the group has processed all that the positions name.
+3. In `with record:` the handler's `Producer` stamps what it writes with the record's positions and
+   its own; the consumer commits after the handler, and says how far it has come before it waits.
+
+## Follow a webhook
+
+1. `Inbox.offer` (`inbox/api.py`, for asyncio `inbox/aio.py`) checks it and hands it to a store:
+   `inbox/stores/memory.py`, or `inbox/stores/sql.py` over SQLite or PostgreSQL.
+2. The rule of declared causes (`inbox/causes.py`) makes it ready, waiting or parked.
+3. `with message as transaction:` runs the handler; its writes, its sends and "done" are committed
+   together, and what waited only for this message becomes ready. `Inbox.relay` publishes the sends.
+
 ## Follow a log
 
-1. `cli/audit.py` calls `audit/files.py`. `events/sources.py` recognises the format and reads
-   events; `events/rule.py` decides which rows are events.
+1. `cli/audit.py` reads a small log in JSON lines or CSV and judges it as a whole, in plain Python:
+   `audit/small.py`, `audit/plain.py`, `audit/doubt.py`. Any other log goes to `audit/files.py`:
+   `events/sources.py` recognises the format and reads events; `events/rule.py` decides which rows
+   are events.
 2. `audit/api.py` has the log cut into windows: `audit/local_windows.py` in this process,
    `audit/row_group_windows.py` or `audit/shuffled_windows.py` on Spark
    (`audit/arrangements.py` chooses). `audit/windows/cuts.py` finds the cuts, and

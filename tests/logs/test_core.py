@@ -66,13 +66,13 @@ def test_any_bytes_are_read_or_refused_and_there_is_one_form() -> None:
         (b"\x01\x00\x02a\x01\x00\x00", "offset 0"),
         (b"\x01\x00\x02\xff\x01\x00\x05", "not UTF-8"),
         (b"\x01\x00\x02a\x00", "no positions"),
-        (b"\x01\x00\x02a\x01\x80\x00\x05", "more bytes than it needs"),
+        (b"\x01\x00\x02a\x01\x80\x00\x05", "longer than it needs to be"),
         (b"\x01\x00\x02b\x01\x00\x05\x00\x02a\x01\x00\x05", "not in order"),
         (b"\x01\x00\x02a\x01\x00\x05\x00\x04ab\x01\x00\x05", "share more"),
         (b"\x01" + bytes(BYTES_MAX), "more than 65,536 bytes"),
         (b"A" * 3 * BYTES_MAX, "more than 65,536 bytes"),
         (b"\x01\x00\x02a\xff\xff\x7f" + b"\x00\x05" * 9000, "more than 4,096"),
-        (b"\x01\x00\x02a\x01\x00" + b"\xff" * 11, "64 bits"),
+        (b"\x01\x00\x02a\x01\x00" + b"\xff" * 11, "longer than it needs to be"),
     ],
 )
 def test_what_is_wrong_with_a_header_is_said_in_one_line(data: bytes, words: str) -> None:

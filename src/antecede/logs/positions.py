@@ -31,7 +31,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from antecede.errors import ContextEndedError, HeaderError, UsageError
+from antecede.endpoint.numbers import read_varint, varint
+from antecede.errors import ContextEndedError, HeaderError, PeerError, UsageError
 
 HEADER: Final = "antecede-positions"
 """The name of the header."""
@@ -110,17 +111,17 @@ class Positions(dict[Log, int]):
         before = b""
         for name, tag in sorted(topics):
             shared = _shared(before, name)
-            _put(out, shared)
-            _put(out, (len(name) - shared) << 1 | bool(tag))
+            out += varint(shared)
+            out += varint((len(name) - shared) << 1 | bool(tag))
             out += name[shared:] + tag
             entries = topics[name, tag]
-            _put(out, len(entries))
+            out += varint(len(entries))
             last = -1
             for partition, offset, age in sorted(entries):
-                _put(out, partition - last - 1)
-                _put(out, offset)
+                out += varint(partition - last - 1)
+                out += varint(offset)
                 if ages is not None:
-                    _put(out, age)
+                    out += varint(age)
                 last = partition
             before = name
         if len(out) > BYTES_MAX:
@@ -163,6 +164,8 @@ class Positions(dict[Log, int]):
             _read(data, found)
         except IndexError:
             raise HeaderError(_fault(data, "it is torn")) from None
+        except PeerError as error:  # a number that is not in its one form
+            raise HeaderError(_fault(data, f"it {error}")) from None
         except ValueError as error:  # UnicodeDecodeError is one too
             reason = "a name is not UTF-8" if isinstance(error, UnicodeError) else str(error)
             raise HeaderError(_fault(data, reason)) from None
@@ -178,7 +181,7 @@ def _read(data: bytes, found: Positions) -> None:
         count = data[at]
         at += 1
         if count > 127:
-            count, at = _get(data, at - 1)
+            count, at = read_varint(data, at - 1)
         if not 0 < count <= ENTRIES_MAX - len(found):
             raise ValueError(
                 "a topic has no positions" if not count else f"it has more than {ENTRIES_MAX:,}"
@@ -188,9 +191,9 @@ def _read(data: bytes, found: Positions) -> None:
             step = data[at]
             at += 1
             if step > 127:
-                step, at = _get(data, at - 1)
+                step, at = read_varint(data, at - 1)
             partition += step + 1
-            offset, at = _get(data, at)
+            offset, at = read_varint(data, at)
             if not 0 < offset <= OFFSET_MAX or partition > PARTITION_MAX:
                 raise ValueError(f"offset {offset} of partition {partition} is impossible")
             log = logs.get(partition)
@@ -200,7 +203,7 @@ def _read(data: bytes, found: Positions) -> None:
                     logs[partition] = log
             found[log] = offset
             if ages is not None:
-                ages[log], at = _get(data, at)
+                ages[log], at = read_varint(data, at)
 
 
 def _read_name(
@@ -210,8 +213,8 @@ def _read_name(
     shared, rest = data[at], data[at + 1]
     at += 2
     if shared > 127 or rest > 127:
-        shared, at = _get(data, at - 2)
-        rest, at = _get(data, at)
+        shared, at = read_varint(data, at - 2)
+        rest, at = read_varint(data, at)
     end = at + (rest >> 1)
     last = before[0]
     name = last[:shared] + data[at:end]
@@ -234,34 +237,6 @@ def _read_name(
         if len(_known) < _KNOWN_MAX:
             _known[key] = logs
     return logs, end, key
-
-
-def _put(out: bytearray, number: int) -> None:
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-
-
-def _get(data: bytes, at: int) -> tuple[int, int]:
-    """Return the varint at a place, and the place after it."""
-    number = data[at]
-    if number < 128:
-        return number, at + 1
-    byte = data[at + 1]
-    at += 2
-    number += (byte << 7) - 128
-    shift = 7
-    while byte > 127:
-        byte = data[at]
-        at += 1
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number has more than 64 bits")
-        number += (byte - 1) << shift
-    if not byte:
-        raise ValueError("a number has more bytes than it needs")
-    return number, at
 
 
 def _shared(one: bytes, other: bytes) -> int:
