@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,15 @@ def test_the_lines_run_as_printed(
         (shown,) = re.findall(r"```text\n(Causal.*?)```", README, flags=re.DOTALL)
         for piece in " ".join(shown.split()).split("..."):
             assert piece.strip() in said
+
+
+def test_git_ignores_what_the_readme_and_the_tutorials_write() -> None:
+    made = ["certs/a-key.pem", "sorted/ordered", "playground.html", "inbox.db", "a.db-wal"]
+    made += [f"{name}-tutorial/certs/ann-key.pem" for name in ("chat", "inbox", "nats")]
+    done = subprocess.run(
+        ["git", "check-ignore", *made], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == made
 
 
 def test_every_verb_has_a_line() -> None:
