@@ -170,6 +170,7 @@ def test_the_links_of_the_pages_in_the_sdist_lead_to_files_in_it(built: Path) ->
             for name in names
             if name.endswith(".md")
         }
+    names |= {posixpath.dirname(name) for name in names}
     missing = set()
     for page, text in pages.items():
         prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
