@@ -321,7 +321,7 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
 
 
 def _is_certain(arrangement: Arrangement, answer: Answer, trust: Trust) -> bool:
-    """Return whether some violation does not rest on the order of events with the same seq."""
+    """Return whether some violation does not depend on the order of events with the same seq."""
     if sum(window.events for window in answer.windows) > _TIED_MAX:
         return False
     events = arrangement.events_of((0, arrangement.windows - 1))

@@ -150,7 +150,7 @@ def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) 
 
 
 def _joined(places: Iterable[int]) -> set[int]:
-    """Return places with those around them, and with those between two that are near."""
+    """Return places with their neighbours, and with all between two that are close together."""
     shown: set[int] = set()
     last = None
     for place in sorted(places):

@@ -10,7 +10,7 @@ other engines do the same on arrays and in windows; tests compare them with this
    delivery of the a-th event of i is late if ``seen[i] >= a`` just before it.
 
 ``doubt`` asks whether events that the log lacks can hide a violation, ``ties`` whether violations
-rest on the order of events that have the same seq.
+depend on the order of events that have the same seq.
 """
 
 from __future__ import annotations

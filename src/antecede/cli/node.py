@@ -248,7 +248,7 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) ->
 
 
 def _read_some() -> bytes:
-    """Return some input; none at its end, and if there is none, as for a service."""
+    """Return some input; empty at its end, or without standard input, as in a service."""
     if sys.stdin is None:
         return b""
     try:

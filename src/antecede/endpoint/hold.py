@@ -149,7 +149,7 @@ class Hold:
         return packet
 
     def pop_ready(self, sender: int | None = None) -> int:
-        """Return the ready arrival that came first (of this sender), or 0, and file it no more."""
+        """Return the ready arrival that came first (of this sender), or 0, and stop filing it."""
         if sender is None:
             return heappop(self.ready) if self.ready else 0
         first = min([a for a in self.ready if self.packets[a].content.sender == sender], default=0)

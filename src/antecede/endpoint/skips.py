@@ -85,7 +85,7 @@ class Skips:
         return tuple(sorted(self._marks))
 
     def present(self, others: tuple[int, ...]) -> tuple[int, ...]:
-        """Return those who are not gone."""
+        """Return the members that are not gone."""
         limits = self._limits
         return tuple([other for other in others if limits.get(other) != GONE])
 

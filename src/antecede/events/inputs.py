@@ -64,7 +64,7 @@ def _sources(events: object, fields: Mapping[str, str]) -> list[Source]:
 
 
 def _table(events: Any) -> pa.Table | None:
-    """Return a frame of any library as an Arrow table, or None if it is none."""
+    """Return a frame of any library as an Arrow table, or None if it is not a frame."""
     if hasattr(events, "iloc") and not hasattr(events, "columns"):
         msg = "events is one column; give a frame with the columns process, seq, kind and message"
         raise UsageError(msg)

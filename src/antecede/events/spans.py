@@ -168,7 +168,7 @@ def plain_id(value: object) -> str:
 
 
 def whole(value: object, unit: int = 1) -> int | None:
-    """Return a time in nanoseconds, or None if there is none that fits; ``unit`` is in them."""
+    """Return a time in nanoseconds, or None if none fits; ``unit`` is in nanoseconds too."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
         value = int(value)
     if isinstance(value, float) and abs(value) < _TIME_END:
@@ -667,7 +667,7 @@ class _Depths:
         self._known: dict[int, int] = {}
 
     def of(self, number: int) -> int:
-        """Return a span's depth; a span above itself, which is a fault of the log, has any."""
+        """Return a span's depth, an arbitrary one if the span is its own ancestor by mistake."""
         path: dict[int, None] = {}
         at: int | None = number
         while at is not None and at not in self._known and at not in path:

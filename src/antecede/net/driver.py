@@ -172,7 +172,7 @@ class Saving:
             await self.store.replace(data)
 
     def stop(self, error: Exception) -> None:
-        """Save nothing more; tell those who wait why."""
+        """Save nothing more, and tell waiting callers why."""
         self._failure = error
         for batch in filter(None, (self._under_way, self.batch)):
             for waiter in batch.waiters:
@@ -413,7 +413,7 @@ class Driver:
                 raise StoreError(sentence)
 
     def done(self, event: int) -> Awaitable[None]:
-        """Apply that the application has dealt with a delivery; again does nothing."""
+        """Record that the application has handled a delivery; calling again does nothing."""
         if self.is_closed or self.failure is not None:
             self.check()
         machine = self.machine
@@ -974,7 +974,7 @@ class Driver:
     # The end.
 
     def fail(self, error: Exception) -> None:
-        """Stop for good: nothing more leaves, and whoever waits is told why."""
+        """Stop for good: nothing more leaves, and waiting callers are told why."""
         if self.failure is None:
             self.failure = error
             sentence = f"the node stops: {error}"

@@ -178,7 +178,7 @@ class Members:
             self._report(flush, own)
 
     def release(self) -> None:
-        """Take note that a batch is saved."""
+        """Note that a batch is saved."""
         if self.waiters:
             group = self.machine.group
             for wish, waiter in list(self.waiters):
@@ -335,7 +335,7 @@ class Members:
             self._input(Input(journal.REPORT, name, data=report.encoded()))
 
     def _answer_all(self) -> None:
-        """Pass on copies to those who have asked; then rest, for whoever asks all the time."""
+        """Pass copies on to the peers that asked; then pause, since a peer may ask all the time."""
         begin, flush = time.perf_counter(), self.machine.flush
         for name, report in self._asked.items():
             if flush is not None and (report.view, report.upto) == (flush.view, flush.upto):

@@ -132,7 +132,7 @@ class Link:
         return n, packet
 
     def acknowledge(self, machine: Machine, prefix: int, above: Iterable[int], now: float) -> None:
-        """Forget packets that the peer has saved; let those who wait for room go on."""
+        """Forget packets that the peer has saved; let senders that wait for room go on."""
         channel, first = self.channel, next(iter(self.channel.outbox), 0)
         limit = self.released
         if above:
@@ -152,7 +152,7 @@ class Link:
             self.wake()
 
     def wake(self) -> None:
-        """Let those who wait for room in the outbox look again."""
+        """Let senders that wait for room in the outbox look again."""
         wake_all(self.waiters)
 
     def unacknowledged(self, count: int | None = None) -> list[tuple[int, bytes]]:

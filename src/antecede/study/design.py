@@ -50,7 +50,7 @@ class Scale:
         return self.chosen_sizes or tuple(sizes)
 
     def n_or(self, n: int) -> int:
-        """Return the first size that the user asked for, or else this."""
+        """Return the first size that the user asked for, or else this default."""
         return self.chosen_sizes[0] if self.chosen_sizes else n
 
     def delay_or(self, delay: str) -> str:

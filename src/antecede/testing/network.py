@@ -67,7 +67,7 @@ class Network:
         return None not in sides and sides[0] != sides[1]
 
     def attach(self, transport: NetworkTransport) -> None:
-        """Make a process reachable, and tell those who are already there."""
+        """Make a process reachable, and tell the others that are there already."""
         self._live[transport.name] = transport
         for name, other in list(self._live.items()):
             if other is not transport:

@@ -187,7 +187,7 @@ class Voting:
         self.propose()
 
     def try_again(self) -> None:
-        """Ask those who have not answered, or begin another attempt."""
+        """Ask voters that have not answered, or begin another attempt."""
         group, attempt = self.group, self._attempt
         self._idle_ticks += 1
         if attempt is None or attempt.slot != group.number + 1:

@@ -117,7 +117,7 @@ class Welcome(NamedTuple):
 
     @property
     def stayers(self) -> list[str]:
-        """Those who were members before."""
+        """The members that were there before."""
         return [one.name for one in self.members.values() if one.joined < self.number]
 
 

@@ -178,7 +178,7 @@ class NatsTransport:
             asyncio.get_running_loop().call_soon(self._receiver.connected, peer)
 
     def leave(self, peer: str) -> None:
-        """Take frames from a peer no more."""
+        """Stop taking frames from a peer."""
         self._known.discard(peer)
 
     def counters(self) -> dict[str, int]:
@@ -316,7 +316,7 @@ class NatsTransport:
         return client
 
     async def _prepare(self, client: Client, session: Session) -> None:
-        """See to the streams, and make the consumer anew."""
+        """See to the streams, and recreate the consumer."""
         names, jetstream = self.names, client.jetstream(timeout=CONNECT_SECONDS)
         try:
             await self._stream(

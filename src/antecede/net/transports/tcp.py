@@ -122,7 +122,7 @@ class Wire(asyncio.BufferedProtocol):
         keep_alive(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits for the end."""
+        """Wake what waits for the end."""
         del exc
         self.buffer.clear()
         if not self.closed.done():
@@ -267,7 +267,7 @@ class Outbound(Wire):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits."""
+        """Wake what waits for it."""
         super().connection_lost(exc)
         if not self.welcome.done():
             why = f" ({reason_of(exc)})" if exc is not None else ""
@@ -682,7 +682,7 @@ class TcpTransport:
             tell(logging.WARNING, self.process, event, writable, **({"peer": peer} if peer else {}))
 
     async def _sweep(self) -> None:
-        """Turn away those who do not say who they are, stop within a frame, or do not answer."""
+        """Turn away peers that do not say who they are, stop within a frame, or do not answer."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)

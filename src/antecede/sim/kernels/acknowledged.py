@@ -121,7 +121,7 @@ def is_ready(core: Core, own: Acknowledged, copy: Copy) -> Int:
 
 @helper
 def find_stale(core: Core, own: Acknowledged, copy: Copy) -> None:
-    """Mark the senders of whose messages a copy says what is known to be done."""
+    """Mark the senders of messages that a copy still names although they are known to be done."""
     logs, n, reg = own.logs, core.n, core.reg
     other = int64(logs.slab[at(copy.message)])
     known = copy.dest * n

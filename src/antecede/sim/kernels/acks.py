@@ -49,7 +49,7 @@ class Packets(NamedTuple):
 
 
 class Acks(NamedTuple):
-    """What is acknowledged, and who is owed to hear it."""
+    """What is acknowledged, and who is still to be told."""
 
     sent: Small  # per process: messages sent
     mark: Small  # per process

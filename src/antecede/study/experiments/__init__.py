@@ -26,7 +26,7 @@ EXPERIMENTS: Mapping[str, Experiment] = discovered()
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """Return the experiments of these names, all if there are none."""
+    """Return the experiments of these names; all of them if no name is given."""
     wanted = list(dict.fromkeys(names)) or list(EXPERIMENTS)
     for name in wanted:
         require_known("experiment", name, EXPERIMENTS)
