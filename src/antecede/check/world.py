@@ -384,7 +384,7 @@ class World:
             self._check_quiescence()
 
     def _may_miss(self, process: str, message: MessageId) -> bool:
-        """Tell whether a process need not deliver a message: it was lost, or one of them crashed."""
+        """Tell whether a process need not deliver a message: it was lost, or one end crashed."""
         if process in self.crashed or self.is_lost(process, message):
             return True
         if self.pull and "deadlines" in self.promises:

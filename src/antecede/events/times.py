@@ -17,7 +17,7 @@ _SECONDS_END = 1e11
 
 
 def seconds(text: str | None) -> float | None:
-    """Return a date, a time of day or a number of seconds or their parts as seconds, if it is one.
+    """Return a date, a time of day, or a number in seconds or smaller units, as seconds.
 
     A number that is too large for seconds counts milli-, micro- or nanoseconds.
     """

@@ -197,7 +197,7 @@ def set_environment(master: str) -> None:
 
 @contextlib.contextmanager
 def quick_workers(scratch: Path) -> Iterator[None]:
-    """Start the JVM within this, and its Python workers import PySpark from where it is installed.
+    """Let workers of a JVM started within this import PySpark from where it is installed.
 
     Otherwise they read it from a zip file below SPARK_HOME, and compile all of it at each start:
     five times the work. Spark gives some of them only ten seconds, which a busy machine exceeds.

@@ -50,7 +50,7 @@ def archive(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def found_by_drivers_jvm(packed: Path) -> Iterator[None]:
-    """Start the JVM within this, and the Python processes that it starts itself find the package.
+    """Let the Python processes of a JVM started within this find the package.
 
     They find an unpacked copy beside ``packed``, without the libraries that are installed beside
     the package: those are for this interpreter.
