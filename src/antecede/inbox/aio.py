@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -50,12 +49,7 @@ class AsyncMessage:
     async def __aenter__(self) -> AsyncTransaction:
         return AsyncTransaction(self._inbox, self._message.enter())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._message.exit()
         end = self._message.finish if error is None else lambda: self._message.fail(error)
         await self._inbox.call(end)

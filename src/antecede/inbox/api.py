@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from antecede.errors import HoldFullError, UsageError, shown
@@ -359,12 +358,7 @@ class Message:
         """Let what is sent from here on follow from nothing."""
         current.reset(self._token)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         current.reset(self._token)
         if error is None:
             self.finish()

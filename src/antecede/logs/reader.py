@@ -12,7 +12,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
 
 from antecede.errors import CauseMissingError, HeaderError, UsageError
@@ -120,12 +119,7 @@ class Record:
         self._token = SCOPE.set(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         token, self._token = self._token, None
         if token is not None:
             SCOPE.reset(token)
