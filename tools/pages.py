@@ -1,9 +1,9 @@
 """Write the generated pages: protocols, API, playground, benchmarks, architecture, PACKAGE.md.
 
-``make docs`` runs this. The site is built from ``build/docs``: the pages of ``docs``, and those that
-only the site has. Where a page of ``docs`` links to the source of a protocol or a package, the site
-links to its page. ``python -m tools.pages --check`` writes nothing, and fails if a generated page
-that is in the repository is out of date.
+``make docs`` runs this. The site is built from ``build/docs``: the pages of ``docs`` and those
+which only the site has. Where a page of ``docs`` links to the source of a protocol or a package,
+the site links to its page. ``python -m tools.pages --check`` writes nothing, and fails if a
+generated page that is in the repository is out of date.
 """
 
 from __future__ import annotations

@@ -421,7 +421,7 @@ class Causes:
             del self._awaited[cause]
 
     def _wake(self, key: str, now: float) -> None:
-        """Note for what waits that a message is done; in shadow mode, also for what waits for that."""
+        """Note that a message is done for what waits; in shadow mode, and for what follows."""
         queue = [key]
         while queue:
             cause = queue.pop()

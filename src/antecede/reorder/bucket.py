@@ -1,6 +1,6 @@
 """One bucket of destinations: rows in, rows out, and its state to and from a store.
 
-The state is a log: each batch adds what it changed, and now and then one entry replaces all of them.
+The state is a log: each batch adds what it changed, and now and then one entry replaces them all.
 """
 
 from __future__ import annotations
