@@ -330,12 +330,7 @@ class SqliteStore:
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("PRAGMA synchronous=FULL")
             base.executescript(_TABLES)
-            checkpoint, journal = [
-                [data for (data,) in base.execute(f"{query} ORDER BY id")] for query in _CONTENTS
-            ]
-            if not all(type(data) is bytes for data in (*checkpoint, *journal)):
-                msg = "malformed: a row holds no bytes"
-                raise sqlite3.DatabaseError(msg)  # noqa: TRY301 - as SQLite itself would
+            checkpoint, journal = [_rows(base, query) for query in _CONTENTS]
         except BaseException:
             base.close()
             raise
@@ -369,6 +364,14 @@ class SqliteStore:
         if self._base is not None:
             self._base.close()
             self._base = None
+
+
+def _rows(base: sqlite3.Connection, query: str) -> list[bytes]:
+    rows = [data for (data,) in base.execute(f"{query} ORDER BY id")]
+    if not all(type(data) is bytes for data in rows):
+        msg = "malformed: a row holds no bytes"
+        raise sqlite3.DatabaseError(msg)
+    return rows
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
