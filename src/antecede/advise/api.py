@@ -23,6 +23,7 @@ from antecede.advise.costs import (
 )
 from antecede.advise.replays import pack_schedule, promised_faults, replay, without_protocol
 from antecede.advise.traffic import schedule_of
+from antecede.audit.found import Frame
 from antecede.endpoint.info import ProtocolInfo
 from antecede.errors import UsageError
 from antecede.events.inputs import log_of
@@ -42,7 +43,7 @@ def advise(
     delay: str | None = None,
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
-) -> Any:  # noqa: ANN401  (a Spark frame for a Spark frame, else an Arrow table)
+) -> Frame:
     """Return one row per protocol: what it would have carried, delayed, held and kept.
 
     The row ``none`` is what would happen without a protocol. The log is whatever ``audit`` takes,

@@ -12,7 +12,7 @@ came to them from outside the log.
 - A *reply* under the id of its request is a message of its own. Both ends take turns: a process
   that had just sent the id delivers it, and one that had just delivered it had sent it, to that
   process alone. All such sends to a process must come from one other; the k-th delivery there is of
-  the k-th of them. If a log states no destinations, this holds where only two processes have the id.
+  the k-th of them. Without stated destinations, this holds where only two processes have the id.
 
 A send can have caused a delivery at p if it is addressed to p (or the log does not say to whom), p
 did not make it after the delivery, and its process can have got the message without p, or p had

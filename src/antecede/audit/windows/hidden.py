@@ -202,7 +202,7 @@ class _Search:
         rank = self.send - m.start[sender] + 1
         for k in range(self.send.size):
             got, vectors = found.got[self.target[k]], found.vectors[number[k]]
-            if got[1, sender[k]] >= rank[k] or (got[2] > vectors[0]).any():
+            if got[1::2, sender[k]].max() >= rank[k] or (got[2] > vectors[0]).any():
                 return self._absent_at(k)
         if not begin.size:
             return None
@@ -361,7 +361,7 @@ def _release(i: int, left: Vectors, slot: Ints, free: list[np.int64]) -> None:
 @jit
 def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool:
     """Return whether a message may be a cause of what was delivered."""
-    late = got[1, sender] >= place
+    late = max(got[1, sender], got[3, sender]) >= place
     for s in range(got.shape[1]):
         late |= got[2, s] > vector[0, s]
     return late
@@ -401,6 +401,40 @@ def _stray(state: Vectors, got: Vectors, p: int, is_clocked: Scalar) -> None:
 
 
 @jit
+def _hear(
+    at: int,
+    p: int,
+    spot: int,
+    maybe: tuple[Ints, Ints, Ints, Ints],
+    sources: Ints,
+    known: Vectors,
+    got: Vectors,
+    pending: Vectors,
+    start: Ints,
+    who: Vectors,
+) -> int:
+    """Add what a process may have delivered by now; return the next, or -1 if a reply may be late.
+
+    Replies at one place are judged by what came before all of them.
+    """
+    (after, number, what, begin), first = maybe, at
+    while at < begin[p + 1] and after[at] < spot:
+        send = sources[number[at]]
+        sender = who[send]
+        rank = send - start[sender] + 1
+        if what[at] != COPY and (got[1, sender] >= rank or got[2].any()):
+            return -1
+        if what[at] == REPLY and got[3, sender] >= rank:
+            return -1
+        _merge(pending, known[number[at]])
+        at += 1
+    for k in range(first, at):
+        if what[k] != COPY:
+            got[3] = np.maximum(got[3], known[number[k], 1])
+    return at
+
+
+@jit
 def _sweep(
     n: int,
     events: tuple[Ints, Vectors, NDArray[np.int8], Ints, Vectors],
@@ -413,13 +447,12 @@ def _sweep(
 ) -> tuple[Vectors, Vectors, int]:
     """Run three vectors per process: what is past, what may be, and the strays that may be.
 
-    A stray is a delivery without its send; the third vector has the last one of each process.
+    A stray is a delivery without its send. What was delivered has a fourth vector, for replies.
     """
     start, who, kind, link, uses = events
-    (strays, clocked), (keep, sources), (after, number, what, begin) = flags, wanted, maybe
-    told, heard = np.zeros((n, n), np.int32), np.zeros(n, np.int32)
-    state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 3, n), np.int32)
-    pending, at = np.zeros((n, 3, n), np.int32), begin[:n].copy()
+    (strays, clocked), (keep, sources) = flags, wanted
+    state, got = np.zeros((n, 3, n), np.int32), np.zeros((n, 4, n), np.int32)
+    pending, at = np.zeros((n, 3, n), np.int32), maybe[3][:n].copy()
     place, slot, left = start[:n].copy(), np.full(kind.size, -1, np.int64), uses.copy()
     pool, used, free = np.zeros((1024, 3, n), np.int32), 0, [np.int64(0)]
     kept = np.zeros((sources.size, 3, n), np.int32)
@@ -446,25 +479,14 @@ def _sweep(
                             _release(edges[1][e], left, slot, free)
                 if follows >= 0:
                     vector, sender = pool[slot[follows]], who[follows]
-                    rank = follows - start[sender] + 1
-                    if told[p, sender] >= rank or _may_be_late(got[p], vector, sender, rank):
+                    if _may_be_late(got[p], vector, sender, follows - start[sender] + 1):
                         return kept, got, i
                     _merge(got[p], vector)
                     _merge(state[p], vector)
                     _release(follows, left, slot, free)
-                heard[:] = told[p]
-                while at[p] < begin[p + 1] and after[at[p]] < spot:
-                    source, sort = number[at[p]], what[at[p]]
-                    if sort != COPY:
-                        sender = who[sources[source]]
-                        rank = sources[source] - start[sender] + 1
-                        is_late = got[p, 1, sender] >= rank or got[p, 2].any()
-                        if is_late or (sort == REPLY and told[p, sender] >= rank):
-                            return kept, got, i
-                        heard = np.maximum(heard, known[source, 1])
-                    _merge(pending[p], known[source])
-                    at[p] += 1
-                told[p] = heard
+                at[p] = _hear(at[p], p, spot, maybe, sources, known, got[p], pending[p], start, who)
+                if at[p] < 0:
+                    return kept, got, i
                 state[p, 0, p] = spot
                 if asked[1].size:
                     _bounds(state[p, 0], p, last_clock[p], asked_at, asked)
@@ -492,5 +514,4 @@ def _sweep(
             moved |= i > begun
     for p in range(n):
         _bounds(np.full(n, np.int32(2**31 - 1)), p, last_clock[p], asked_at, asked)
-        got[p, 1] = np.maximum(got[p, 1], told[p])
     return kept, got, -1
