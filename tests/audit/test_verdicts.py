@@ -57,6 +57,9 @@ def told(log: str, *, clocks: bool = False, complete: bool | None = None) -> str
     return found[0].verdict
 
 
+SERVERS = "s: -r1 -r2 +r1>c +r2>c; t: -r1 -r2 +r1>c +r2>c"
+
+
 @pytest.mark.parametrize(
     ("log", "verdict"),
     [
@@ -68,6 +71,20 @@ def told(log: str, *, clocks: bool = False, complete: bool | None = None) -> str
         ("c: +r1>s +r2>s -r2 -r1; s: -r1 -r2 +r2>c +r1>c", "ordered"),
         ("c: +r1 +r2 -r2 -r1; s: -r1 -r2 +r1 +r2", "broken"),
         ("c: +r1 +r2 -r2 -r1; s: -r1 -r2 +r2 +r1", "ordered"),
+        # replies of two servers: whose was the first?
+        (
+            "c: +r1>s,t +r2>s,t -r1 -r1 -r2 -r2; " + SERVERS,
+            "ordered",
+        ),
+        (
+            "c: +r1>s,t +r2>s,t -r1 -r2 -r1 -r2; " + SERVERS,
+            "undecidable",
+        ),
+        (
+            "c: +r1>s,t +r2>s,t -r1 -r2 -r2 -r1; " + SERVERS,
+            "undecidable",
+        ),
+        ("c: +r>s,t -r -r; s: -r +r>c +q>t; t: -r -q +r>c", "undecidable"),
         # through a proxy and back, under one id
         ("c: +r>s -r +x>d; s: -r +r>t -r +r>c; t: -r +q>d +r>s; d: -x -q", "broken"),
         ("c: +r>s -r +x>d; s: -r +r>t -r +r>c; t: -r +q>d +r>s; d: -q -x", "ordered"),

@@ -119,7 +119,7 @@ def test_bad_news_is_status_one(tmp_path: Path) -> None:
         (["optimal", "-n", "1"], "n=1 processes"),
         (["optimal", "--received", "9" * 400], "is not possible; use at least 1, below 1e+18"),
         (["optimal", "--received", "0"], "received=0 is not possible; use at least 1"),
-        (["optimal", "--workload", "pape"], "unknown workload 'pape'"),
+        (["optimal", "--workload", "pape"], "unknown workload 'pape'; did you mean paper"),
         (["optimal", "--workload", "ring", "--cast", "unicast"], "leave --cast out"),
         (["bounded", "-n", "4", "--option", "k=3"], "k=3 is out of bounds"),
         (["bounded", "--option", "k"], "use NAME=VALUE"),

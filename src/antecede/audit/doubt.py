@@ -183,8 +183,10 @@ class _Doubt:
                 _, send, what = rows[at[p]]
                 vectors = known[send]
                 if what != COPY:
-                    got = _merged(got_may[p], told[p]) if what == REPLY else got_may[p]
-                    if got[order.who[send]] >= order.place[send] or any(got_stray[p]):
+                    q, rank = order.who[send], order.place[send]
+                    # What was told before a further reply may be its send, but nothing later.
+                    is_late = told[p][q] >= rank + (what != REPLY)
+                    if is_late or got_may[p][q] >= rank or any(got_stray[p]):
                         found.late = Place(p, i)
                         return found
                     heard = _merged(heard, vectors.may)

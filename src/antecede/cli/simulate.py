@@ -13,7 +13,7 @@ import typer
 
 from antecede.cli.options import AsJson, Out, Seed, is_given, path_of
 from antecede.cli.shown import told_if_slow
-from antecede.errors import UsageError
+from antecede.errors import UsageError, meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,7 +176,7 @@ def _schedule(asked: dict[str, Any], seed: int) -> sim.Schedule:
             raise UsageError(msg)
         made = make(seed=seed, **chosen)
     else:
-        msg = f"unknown workload {asked['workload']!r}; known: {', '.join(WORKLOADS)}"
+        msg = f"unknown workload {asked['workload']!r}; {meant(asked['workload'], WORKLOADS)}"
         raise UsageError(msg)
     if asked["bandwidth"] is not None:
         if asked["bandwidth"] <= 0:

@@ -415,7 +415,8 @@ def _hear(
 ) -> int:
     """Add what a process may have delivered by now; return the next, or -1 if a reply may be late.
 
-    Replies at one place are judged by what came before all of them.
+    Replies at one place are judged by what came before all of them. The replies before a further
+    one may have brought its send itself, but nothing that follows it.
     """
     (after, number, what, begin), first = maybe, at
     while at < begin[p + 1] and after[at] < spot:
@@ -424,7 +425,7 @@ def _hear(
         rank = send - start[sender] + 1
         if what[at] != COPY and (got[1, sender] >= rank or got[2].any()):
             return -1
-        if what[at] == REPLY and got[3, sender] >= rank:
+        if what[at] != COPY and got[3, sender] >= rank + (what[at] != REPLY):
             return -1
         _merge(pending, known[number[at]])
         at += 1
