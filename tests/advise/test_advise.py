@@ -423,7 +423,7 @@ def test_the_page_has_no_figure_that_is_none() -> None:
     assert "<dt>odd*</dt>" in page
     assert "* not recommended" in page
     assert "nan" not in page.lower().split("<body", 1)[1].split("<script", 1)[0]
-    assert "The first 20 of 60 messages" in page
+    assert "Replayed: the first 20 of 60 messages" in page
     assert "1 row of the log is not a valid event" in page
 
 

@@ -134,10 +134,10 @@ def test_every_extra_has_the_packages_that_its_messages_promise() -> None:
 def test_the_readme_installs_with_pip() -> None:
     told = (ROOT / "README.md").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert "$ pip install antecede " in told
+    assert "$ pip install . " in told
     for extra in ("logs", "sim", "spark"):
         assert extra in extras["optional-dependencies"]
-        assert f"$ pip install 'antecede[{extra}]'" in told
+        assert f"$ pip install '.[{extra}]'" in told
 
 
 def test_doctor_is_content_without_extras(

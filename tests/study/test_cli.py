@@ -131,12 +131,12 @@ def test_doctor_names_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Python" in capsys.readouterr().out
 
 
-def _start(out: Path, *words: str) -> subprocess.Popen[str]:
+def _start(out: Path, *words: str, first: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
             "-c",
-            f"{lighten()}\n{CODE}",
+            f"{lighten()}\n{first}\n{CODE}",
             "--out",
             str(out),
             "--master",
@@ -192,7 +192,8 @@ def test_interrupted_it_leaves_a_folder_that_can_be_resumed(
     """It is resumed in the session that is there."""
     out = tmp_path / "out"
     parts = out / ".unfinished" / "parts"
-    process = _start(out, *SMALL)
+    small_units = "import antecede.study.grid as grid; grid.UNIT_SECONDS = 0.2"
+    process = _start(out, *SMALL, first=small_units)
     deadline = time.monotonic() + 1800
     while time.monotonic() < deadline and not list(parts.glob("*.parquet")):
         assert process.poll() is None, process.communicate()[1]
