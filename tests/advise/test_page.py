@@ -38,6 +38,7 @@ def test_a_short_log_is_advised_as_its_caveat_says(sends: int, chosen: str) -> N
     assert said["reason"].startswith(f"Use {chosen}")
     assert ("Begin with optimal" in said["caveat"]) is (chosen == "optimal")
     assert ("lean is cheapest" if chosen == "optimal" else "lean: 8 bytes") in said["reason"]
+    assert (said["otherwise"] == "") is (chosen == "optimal")  # alternatives would contradict it
 
 
 def test_the_page_says_that_a_log_is_short_and_sorts_every_chart(tmp_path: Path) -> None:

@@ -153,12 +153,9 @@ def need(costs: Sequence[Cost]) -> str:
 
 
 def for_now(advice: Recommendation) -> Recommendation:
-    """Return the advice on a log that is too short to choose by: what its caveat says."""
-    if advice.protocol == FIRST:
-        return advice
+    """Return the advice on a log that is too short to choose by; so it names no alternatives."""
     so_far = f"; so far {advice.protocol} is cheapest" if advice.protocol else ""
-    reason = f"Use {FIRST}. This log is too short to compare{so_far}."
-    return Recommendation(FIRST, reason, advice.otherwise)
+    return Recommendation(FIRST, f"Use {FIRST}. This log is too short to compare{so_far}.")
 
 
 def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
