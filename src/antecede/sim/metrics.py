@@ -87,8 +87,8 @@ def measure(
         "log_entries_mean": float(kept.mean()) if len(kept) else None,
         "log_entries_peak": int(kept.max()) if len(kept) else None,
         **_times(schedule, trace, part),
-        "size_drift": _drift(sent),
-        "latency_drift": _drift(
+        "size_drift": drift(sent),
+        "latency_drift": drift(
             trace.delivered[part.delivered] - trace.sent[schedule.message[part.delivered]]
         ),
         "extra_packets_per_message": _known(added.sum() / messages),
@@ -129,7 +129,7 @@ def _waits(schedule: Schedule, trace: Trace, copies: NDArray[np.int64]) -> NDArr
     return waits
 
 
-def _drift(values: NDArray[Any]) -> float | None:
+def drift(values: NDArray[Any]) -> float | None:
     """Return how much the second half of a run differs from the first, as a share of the mean.
 
     A run that has settled drifts by chance only: over several seeds, to either side.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from antecede.protocols.specs import Copy, Specified
+from antecede.sim.metrics import drift
 from antecede.sim.schedule import Schedule
 
 
@@ -40,8 +41,9 @@ def play(
     ]
     arrived: dict[tuple[str, int, str], float] = {}
     made, deliveries = schedule.messages, 0
-    messages = copies = carried = added = extra = waits = 0
-    latency = 0.0
+    messages = added = extra = waits = 0
+    carried: list[int] = []
+    latency: list[float] = []
     begun = time.process_time()
     while flying:
         now, row, copy = heappop(flying)
@@ -61,9 +63,8 @@ def play(
                 deliveries += 1
                 since = arrived.pop((one.source, one.number, one.dest))
                 if is_measured:
-                    latency += now - float(schedule.time[rows[one.source, one.number]])
+                    latency.append(now - float(schedule.time[rows[one.source, one.number]]))
                     waits += since < now
-                    copies += 1
         for one in processes[place].outbox:
             bytes_ = size(one)
             if one.number:
@@ -71,22 +72,25 @@ def play(
                 low, high = schedule.offsets[own], schedule.offsets[own + 1]
                 to = list(schedule.dests[low:high]).index(place_of[one.dest])
                 delay = float(schedule.delays[low + to])
-                carried += bytes_ * is_measured
+                if is_measured:
+                    carried.append(bytes_)
             else:
                 delay = rng.exponential(mean)
                 added, extra = added + is_measured, extra + bytes_ * is_measured
             made += 1
             heappush(flying, (now + delay, made, one))
         processes[place].outbox.clear()
-    messages, copies = max(1, messages), max(1, copies)
+    messages, copies = max(1, messages), max(1, len(latency))
     return {
         "deliveries": deliveries,
         "timed_deliveries": deliveries,
         "seconds": time.process_time() - begun,
-        "latency_mean": latency / copies,
+        "latency_mean": sum(latency) / copies,
         "held_fraction": waits / copies,
-        "model_bytes_per_copy": carried / messages / (schedule.copies / schedule.messages),
-        "model_bytes_per_message": carried / messages,
+        "model_bytes_per_copy": sum(carried) / max(1, len(carried)),
+        "model_bytes_per_message": sum(carried) / messages,
+        "size_drift": drift(np.array(carried)),
+        "latency_drift": drift(np.array(latency)),
         "extra_packets_per_message": added / messages,
         "extra_bytes_per_message": extra / messages,
         "data_packets_per_message": schedule.copies / schedule.messages,

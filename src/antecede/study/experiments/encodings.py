@@ -51,7 +51,8 @@ def _replayed(schedule: Schedule, warm_up: int) -> dict[str, Any]:
     task = Task(KS, KS, {}, schedule, warm_up)
     base = run(KS, task)
     found = encodings(schedule, base.trace, warm_up=warm_up)
-    return {**found, **timing(task, base.trace), "seconds": base.metrics["seconds"]}
+    same = {name: base.metrics[name] for name in ("seconds", "size_drift", "latency_drift")}
+    return {**found, **timing(task, base.trace), **same}
 
 
 def findings(points: Points) -> Iterator[str]:

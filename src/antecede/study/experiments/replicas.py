@@ -8,9 +8,12 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from antecede.endpoint.messages import Packet
 from antecede.endpoint.registry import endpoint, size
 from antecede.replicas import Replica
+from antecede.sim.metrics import drift
 from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim
 from antecede.study.measuring import Task
 from antecede.study.points import Points, judged, spread
@@ -121,7 +124,8 @@ def _run(
     The last packets arrive when nobody writes any more, so they are measured, too.
     """
     flying: list[tuple[float, int, Packet]] = []
-    copies = entries = carried = held = deliveries = 0
+    entries = held = deliveries = 0
+    carried: list[int] = []
     for number, one in enumerate([*todo, None]):
         until = float("inf") if one is None else one.time
         while flying and flying[0][0] < until:
@@ -135,15 +139,17 @@ def _run(
             heappush(flying, (one.time + rng.expovariate(1 / _DELAY), number, packet))
             if one.time >= start:
                 told = size(packet)
-                copies, carried = copies + 1, carried + told.model_bytes
+                carried.append(told.model_bytes)
                 entries += told.entries
             number += len(todo)  # noqa: PLW2901 - packets of one time need some order
+    copies = max(1, len(carried))
     return {
         "deliveries": deliveries,
         "timed_deliveries": deliveries,
-        "entries_per_copy": entries / max(1, copies),
-        BYTES: carried / max(1, copies),
-        HELD: held / max(1, copies),
+        "entries_per_copy": entries / copies,
+        BYTES: sum(carried) / copies,
+        HELD: held / copies,
+        "size_drift": drift(np.array(carried)),
     }
 
 

@@ -209,8 +209,9 @@ def _ratios(points: Points, metric: str, facet: str) -> dict[float, float]:
     "2.open.2",
     "Question: the same for non-atomic events that span several processes.",
     "A specification, not an endpoint (antecede.study.experiments.spanning): the definition, an "
-    "oracle by sets, random scripts, every computation of three processes and two messages, and "
-    "broken variants (tests/study/test_spanning.py); experiment spanning for its cost.",
+    "oracle by sets, random scripts and broken variants (tests/study/test_spanning.py), every "
+    "computation of three processes and three messages (python -m tests.support.spanning_rig 3); "
+    "experiment spanning for its cost.",
 )
 def _spanning(points: Points) -> Outcome | None:
     parts: list[str] = []
