@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecede.audit import api, files
+from antecede.audit import api, files, row_group_windows
 from antecede.audit.files import audit_here
 from antecede.audit.log_rows import TableRows
 from antecede.audit.neighbourhood import neighbourhoods
 from antecede.audit.results import AuditedFile
-from antecede.audit.row_group_windows import OVERLAP_MAX
+from antecede.audit.row_group_windows import OVERLAP_MAX, RowGroup, read_groups
 from antecede.events.sources import Source
 from benchmarks.audit import make_log
 from tests.audit.campaign import damaged, told
@@ -54,6 +55,26 @@ def test_slices_of_a_log_give_the_same_tables_and_diagrams(
     assert sliced.rows.beginning(30) == whole.rows.beginning(30)
     assert sliced.rows.some_message() == whole.rows.some_message()
     assert len(sliced.rows) == len(whole.rows) == 8_000
+
+
+@pytest.mark.parametrize("kept", [10**9, 0])
+def test_small_files_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    path = write(tmp_path / "log.parquet", make_log(2_000, 6), 200)
+    read = Counter[int]()
+
+    def count(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
+        read.update(group.number for group in groups)
+        return read_groups(groups, columns)
+
+    monkeypatch.setattr(row_group_windows, "read_groups", count)
+    monkeypatch.setattr(api, "read_groups", count)
+    monkeypatch.setattr(api, "KEPT_MAX", kept)
+    found = audit_here([Source(path)], engine="local")[""]
+    late = found.audit.records["violations"]
+    assert len(neighbourhoods(found.rows, late[:12])) == 12
+    assert (set(read.values()) == {1}) is (kept > 0)
 
 
 def test_slices_of_damaged_logs_give_the_same_answers(

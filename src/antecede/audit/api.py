@@ -32,7 +32,15 @@ from antecede.audit.local_windows import LocalWindows, say_compiling
 from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.results import require_windows
-from antecede.audit.row_group_windows import OVERLAP_MAX, RowGroup, RowGroupWindows, in_threads
+from antecede.audit.row_group_windows import (
+    KEPT_MAX,
+    OVERLAP_MAX,
+    Kept,
+    RowGroup,
+    RowGroupWindows,
+    in_threads,
+    read_groups,
+)
 from antecede.audit.rows import cycles, finding_rows, summarise
 from antecede.audit.verdicts import (
     Asked,
@@ -153,17 +161,22 @@ def audit_frame(
 
 def audit_groups(groups: list[RowGroup], asked: Asked) -> Audit:
     """Check row groups in this process, a few at a time."""
-    count = max(os.cpu_count() or 1, sum(group.rows for group in groups) // SLICE)
+    events = sum(group.rows for group in groups)
+    count = max(os.cpu_count() or 1, events // SLICE)
+    read = Kept(groups) if events <= KEPT_MAX else read_groups
 
     def arranged(salt: int) -> Arrangement:
-        found = RowGroupWindows(in_threads, groups, count, salt, dests=True, engine="local")
+        found = RowGroupWindows(
+            in_threads, groups, count, salt, dests=True, engine="local", read=read
+        )
         if found.overlap() > OVERLAP_MAX:
             raise IncompleteError
         return found
 
     say_compiling()
     with no_collection():
-        return _checked(arranged, asked)
+        found = _checked(arranged, asked)
+    return replace(found, rows=TableRows(*(partial(read, [group]) for group in groups)))
 
 
 def draw(log: Log, message: str | None) -> Drawing:

@@ -12,7 +12,7 @@ from antecede.audit.api import asked_of, audit_frame, audit_groups, audit_log, t
 from antecede.audit.found import Audit
 from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.results import AuditedFile, in_seconds
-from antecede.audit.row_group_windows import read_groups, row_groups
+from antecede.audit.row_group_windows import row_groups
 from antecede.audit.verdicts import Asked
 from antecede.audit.windows.rounds import IncompleteError
 from antecede.events import arrow_schemas
@@ -80,8 +80,8 @@ def _audit_slices(sources: Sequence[Source], asked: Asked | None) -> AuditedFile
         return None
     if found.summary["rejected"]:
         return None
-    rows = TableRows(*(partial(read_groups, [group]) for group in groups))
-    return AuditedFile(name_of(sources), in_seconds(found, rows), [], rows)
+    assert found.rows is not None
+    return AuditedFile(name_of(sources), in_seconds(found, found.rows), [], found.rows)
 
 
 def audit_on(

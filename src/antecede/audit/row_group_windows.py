@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 THREADS_MAX = 4
 #: If the windows together would read the log more often than this, blobs are used instead.
 OVERLAP_MAX = 1.7
+#: In this process, row groups of so many events together are read once and kept.
+KEPT_MAX = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,32 @@ def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 
+class Kept:
+    """Reads row groups like ``read_groups``, each once, and keeps them in memory."""
+
+    def __init__(self, groups: Sequence[RowGroup]) -> None:
+        self._tables: dict[RowGroup, pa.Table] = {}
+        self._locks = {group: Lock() for group in groups}
+
+    def __call__(self, groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
+        """Return the columns of row groups."""
+        tables = []
+        for group in groups:
+            with self._locks[group]:
+                if group not in self._tables:
+                    self._tables[group] = read_groups([group], EVENT_COLUMNS)
+            table = self._tables[group]
+            tables.append(table.select([c for c in columns if c in table.column_names]))
+        return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+
+
+#: What reads row groups: ``read_groups`` or what keeps them.
+Reader = Callable[[Sequence[RowGroup], Sequence[str]], pa.Table]
+
+
 def list_processes(spec: dict[str, Any]) -> list[str]:
     """Return the processes that have rows in row groups, or, with ``events``, valid events."""
-    table = read_groups(spec["groups"], EVENT_COLUMNS if spec.get("events") else ["process"])
+    table = spec["read"](spec["groups"], EVENT_COLUMNS if spec.get("events") else ["process"])
     if spec.get("events"):
         table = table.filter(pa.array(is_event(table)))
     names: set[str | None] = set()
@@ -134,7 +160,7 @@ def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float
     ``when`` is the time of the cut by each process's own clock, as far as the delays around the
     cut show how the clocks differ.
     """
-    table = read_groups(spec["groups"], EVENT_COLUMNS)
+    table = spec["read"](spec["groups"], EVENT_COLUMNS)
     table = table.filter(pa.array(is_event(table)))
     names = process_names(table)
     events = to_events(table, names, spec["salt"])
@@ -156,11 +182,11 @@ def _after(
 def read_slice(spec: dict[str, Any]) -> tuple[Events, Callable[[Ints], Any], int]:
     """Return a window's events, the lookup of their names, and how many rows are not events."""
     columns = [c for c in EVENT_COLUMNS if c != "dests" or spec["dests"]]
-    table = read_groups(spec["groups"], columns)
+    table = spec["read"](spec["groups"], columns)
     good = is_event(table)
     rejected = 0
     if not good.all():
-        owned = read_groups(spec["owned"], columns)
+        owned = spec["read"](spec["owned"], columns)
         rejected = int((~is_event(owned)).sum())
         table = table.filter(pa.array(good))
     events = to_events(table, spec["names"], spec["salt"])
@@ -216,9 +242,11 @@ class RowGroupWindows(Arrangement):
         *,
         dests: bool,
         engine: str = "spark",
+        read: Reader = read_groups,
     ) -> None:
         self.facts = {"engine": engine, "arrangement": "slices"}
         self._run = run
+        self._read = read
         self._groups = groups
         self._salt = salt
         self._has_dests = dests
@@ -237,11 +265,12 @@ class RowGroupWindows(Arrangement):
 
     def _survey(self) -> None:
         """List the processes and lower the cuts, in one job."""
+        common = {"read": self._read, "salt": self._salt}
         specs: list[dict[str, Any]] = [
-            {"groups": around, "when": self._groups[k].early, "salt": self._salt}
+            {**common, "groups": around, "when": self._groups[k].early}
             for k, around in zip(self._first, self._around, strict=True)
         ]
-        specs += [{"groups": part} for part in self._parts()]
+        specs += [{**common, "groups": part} for part in self._parts()]
         found = self._run(survey_groups, specs)
         cuts = found[: len(self._first)]
         names: set[str] = set().union(*found[len(self._first) :])
@@ -264,7 +293,7 @@ class RowGroupWindows(Arrangement):
 
     def _has_idle(self) -> bool:
         """Return whether some name has rows, but no valid event, and so is not a process."""
-        specs = [{"groups": part, "events": True} for part in self._parts()]
+        specs = [{"read": self._read, "groups": part, "events": True} for part in self._parts()]
         found = self._run(list_processes, specs)
         return len(set().union(*found)) < len(self.names)
 
@@ -282,6 +311,7 @@ class RowGroupWindows(Arrangement):
         if upper_cut:
             needed |= set(self._around[last])
         return {
+            "read": self._read,
             "groups": [g for g in self._groups if g in needed],
             "owned": own,
             "names": self.names,
