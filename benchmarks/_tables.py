@@ -12,6 +12,7 @@ import datetime as dt
 import json
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,20 @@ def machine() -> dict[str, Value]:
     """Return what a figure depends on."""
     return {
         "version": antecede.__version__,
+        "commit": _commit(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),
     }
+
+
+def _commit() -> str:
+    """Return the commit of the sources; one with changes ends with a plus sign."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    root = Path(__file__).resolve().parent
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "-"
 
 
 def _processor() -> str:

@@ -14,8 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from antecede import __version__
+
 MEASURED = Path(__file__).resolve().parents[1] / "docs" / "measured"
 Row = dict[str, str]
+#: What the engines of Spark read.
+_ARRANGED = {"slices": "Parquet in the order of time", "blobs": "any DataFrame"}
 COLUMNS = 100
 
 
@@ -104,8 +108,8 @@ class Page:
         log = self.rows("audit", events="20000000")
         yield _answer(
             "Audit on Spark: events per second of 20 million, two cores",
-            [f"{float(row['rate']):,.0f} ({row['engine']})" for row in log],
-            ["the sections below"],
+            [f"{float(row['rate']):,.0f} ({_ARRANGED[row['engine']]})" for row in log],
+            ["600,000 of any DataFrame, the bound"],
         )
 
     def head(self) -> Iterator[str]:
@@ -130,13 +134,23 @@ class Page:
                 f"**The figures of {', '.join(quick)} are from a run with `--quick`: they show "
                 "that it works, and say nothing about speed.**"
             )
-        yield from ("", "| benchmark | antecede | ended (UTC) | seconds | bounds | machine |")
-        yield "| --- | --- | --- | --- | --- | --- |"
+        if old := sorted(n for n, run in self.runs.items() if run["version"] != __version__):
+            yield ""
+            yield wrapped(
+                f"**Not measured on {__version__}: {', '.join(old)}.** Tables of different commits "
+                "must not be compared with each other. A commit below is the one that was "
+                "measured, or the next, which brought the tables."
+            )
+        yield from (
+            "",
+            "| benchmark | antecede | commit | ended (UTC) | seconds | bounds | machine |",
+        )
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
         for name, run in self.runs.items():
             machine = f"{run['cores']} x {run['processor']}, Python {run['python']}"
             ended = run["ended"][:16].replace("T", " ")
             yield (
-                f"| {name} | {run['version']} | {ended} | {run['seconds']} | {bounds(run)} "
+                f"| {name} | {run['version']} | {run.get('commit', '-')} | {ended} | {run['seconds']} | {bounds(run)} "
                 f"| {machine} |"
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import antecede
 from benchmarks import _tables, control_bytes
 from tools.benchmarks_page import MEASURED, benchmarks_page
 
@@ -22,6 +23,17 @@ def test_the_page_names_the_bounds_that_were_missed(tmp_path: Path) -> None:
     assert _tables.judge("blobs", is_met=True)
     _tables.write(tmp_path, "audit", quick=False, is_met=False, seconds=1.0)
     assert "| missed: slices |" in benchmarks_page(tmp_path)
+
+
+def test_the_page_says_which_tables_are_of_another_version(tmp_path: Path) -> None:
+    _tables.write(tmp_path, "node", quick=False, is_met=True, seconds=1.0)
+    assert "**Not measured on" not in benchmarks_page(tmp_path)
+    runs = json.loads((tmp_path / "runs.json").read_text())
+    runs["node"] |= {"version": "0.1.0", "commit": "c0ffee"}
+    (tmp_path / "runs.json").write_text(json.dumps(runs))
+    page = benchmarks_page(tmp_path)
+    assert f"**Not measured on {antecede.__version__}: node.**" in page
+    assert "| node | 0.1.0 | c0ffee |" in page
 
 
 def test_a_run_without_a_message_to_measure_shows_no_figure(tmp_path: Path) -> None:

@@ -99,12 +99,12 @@ def advise(
     with RunFolder.open(out, "advise", options=options, seed=seed) as folder:
         found, name = read(sources, execution), titled(sources, execution)
         schedule = schedule_of_log(found, name, delay=delay, seed=seed)
-        telling = told_if_slow("running the protocols; what has to be compiled is kept for later")
+        starting = "" if local else "starting Spark and "
         with (
+            told_if_slow(f"{starting}running the protocols; what is compiled is kept for later"),
             nullcontext()
             if local
             else session(master, app="antecede-advise", light=True, wait=wait) as spark,
-            telling,
         ):
             costs = costs_on(schedule, protocol, spark=spark, progress=progress)
         summary = write(folder, schedule, costs, found, name)
@@ -122,11 +122,11 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from antecede.report import advise_page as page
     from antecede.report.advise_page import messages_in_words
 
-    # The page has all columns, and the rows skipped.
+    # The page has all columns, and remarks on what is skipped.
     for words in (result["reason"], result["need"]):
         if words:
             say(words)
-    on_page = {"added ms/copy, p99", "most copies held", "remark"}
+    on_page = {"added ms/copy, p99", "most copies held"}
     shown = [k for k, head in enumerate(page.HEADS) if head not in on_page]
     heads = page.heads(result)
     title = f"{messages_in_words(result)}, {result['processes']:,} processes"

@@ -298,4 +298,4 @@ def _show(runs: list[sim.Run], path: Path) -> None:
         title=f"antecede simulate {names}{engine}",
     )
     console.print(table)
-    say(f"page: {path / 'index.html'}")
+    say(f"Page: {path / 'index.html'}")

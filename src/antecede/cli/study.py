@@ -183,6 +183,7 @@ def _progress(*, quiet: bool) -> Iterator[Progress | None]:
     if quiet:
         yield None
     elif not sys.stderr.isatty():
+        typer.echo("antecede: starting Spark", err=True)
         yield _Lines().show
     else:
         with _bar() as show:

@@ -22,7 +22,7 @@ _FIGURES = {
     "extra_packets_per_message": ("extra packets/message", 1),
 }
 """The figures of a row of advice, with their heads, which name the unit, and factors to it."""
-HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()), "remark")
+HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()))
 #: The marks of figures that come from a part of the traffic.
 BEGINNING, SAMPLE = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 _SAMPLED = ("wire bytes/copy", "total bytes/copy")
@@ -46,7 +46,7 @@ def cells(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[
         if result.get("wire_sample") and name in totals and row["wire_bytes_per_copy"] is None:
             numbers[list(_FIGURES).index("total_bytes_per_copy")] += " (model bytes)"
         status = row["status"] + BEGINNING * (name in begun)
-        found.append([name, status, *numbers, row["reason"]])
+        found.append([name, status, *numbers])
     return found
 
 
@@ -118,14 +118,15 @@ def advise_page(
 ) -> str:
     """Return the page."""
     ran = [row for row in rows if row["status"] == "run"]
+    shown = [row for row in rows if row["status"] != "skipped"]
     unfit = set(result["not_chosen"])
     begun = result.get("on_the_beginning", ())
     label = {
         name: f"{name}{'*' * (name in unfit)}{BEGINNING * (name in begun)}"
         for name in (row["protocol"] for row in rows)
     }
-    remarks = ["* not recommended: its remark says why."] if unfit else []
-    note = " ".join(remarks + notes(result))
+    starred = ["* not recommended: see the remarks."] if unfit else []
+    note = " ".join(starred + notes(result))
     sampled = SAMPLE * _is_sampled(result)
     charts = {
         f"Total bytes per copy{sampled}": {
@@ -165,11 +166,19 @@ def advise_page(
         Section(
             "table",
             "All figures",
-            [Table(tuple(heads(result)), cells(rows, result))],
+            [Table(tuple(heads(result)), cells(shown, result))],
             "run: on this traffic; computed: by the protocol's formula, because it was too large "
-            f"or too slow to run; skipped: it does not support this traffic. {note}",
+            f"or too slow to run. {note}",
         ),
     ]
+    if remarks := [
+        (row["protocol"], row["status"], row["reason"]) for row in rows if row["reason"]
+    ]:
+        table = Table(("protocol", "status", "remark"), remarks, cards=True)
+        why = (
+            "skipped: it does not support this traffic, or would take too long or too much memory."
+        )
+        sections.append(Section("remarks", "Remarks", [table], why))
     if result["rejected"]:
         sections.append(_rejected(result))
     return render(Page(f"Advice for {log}", lead, sections, facts))

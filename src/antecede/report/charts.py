@@ -140,7 +140,8 @@ def _axis(title: str, values: Sequence[float] = (), *, log: bool = False) -> Spe
     """Return the ticks of a measure: even on a scale of logarithms, times in s, ms and \u00b5s."""
     axis: Spec = {"format": PLAIN, "tickCount": 6}
     if title.startswith("seconds"):
-        axis["labelExpr"] = TIMES
+        # The ticks name their units.
+        axis |= {"labelExpr": TIMES, "title": title.replace("seconds", "time", 1)}
     positive = [value for value in values if value > 0]
     if log and positive:
         first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
