@@ -274,6 +274,7 @@ class _Call:
             if audited is None:
                 from antecede.spark.session import session
 
+                typer.echo("antecede: starting Spark to audit in windows", err=True)
                 spark = session(app="antecede-audit", **self.spark)
                 audited = run.on(sessions.enter_context(spark))
                 if not self.spark["master"]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from antecede.cli.options import AsJson, Out
-from antecede.cli.shown import say
+from antecede.cli.shown import say, told_if_slow
 from antecede.logs.reader import Order
 
 _WORDS: dict[Order, str] = {"off": "without order", "enforce": "with order"}
@@ -23,7 +23,7 @@ class What(StrEnum):
 
 
 def demo(
-    what: Annotated[What, typer.Argument(help="What to show: kafka.")],
+    what: Annotated[What, typer.Argument(metavar="kafka", help="What to show.")],
     *,
     orders: Annotated[int, typer.Option(min=1, max=10_000, help="How many orders.")] = 150,
     seed: Annotated[
@@ -53,7 +53,7 @@ def demo(
         audited, results = {}, {}
         for order, words in _WORDS.items():
             events = folder.stage / f"{order}.jsonl"
-            with cluster(TOPICS) as servers:
+            with told_if_slow(f"running the shop {words}"), cluster(TOPICS) as servers:
                 book = Shop(servers, orders, seed).run(order, events)
             (found,) = audit_here([Source(events)]).values()
             audited[words] = dataclasses.replace(found, name=f"shop, execution {words}")
