@@ -448,6 +448,10 @@ def test_what_is_lost_can_be_given_up() -> None:
             (need,) = held.needs
             with pytest.raises(UsageError, match="nothing waits for that"):
                 await nodes["b"].skip(need.process, 10**15)
+            with pytest.raises(UsageError, match="nothing waits for that"):
+                await nodes["b"].skip(need.process, need.number + 1)
+            with pytest.raises(UsageError, match="is not a member"):
+                await nodes["b"].skip("nobody", 1)
             await nodes["b"].skip(need.process, need.number)
             delivery = await anext(nodes["b"])
             assert (delivery.payload, delivery.unmet) == (b"answer", (need,))

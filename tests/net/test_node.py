@@ -341,6 +341,34 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *[(name, 5.5) for name in ("process", "peers", "options", "tls", "events", "limits")],
+        ("seed", "x"),
+        ("peers", [1]),
+        ("peers", [["b"]]),
+        ("options", "b"),
+        ("limits", {"outbox_count": 1}),
+        ("tls", "\ud800"),
+        ("tls", "\0"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_refused(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {"process": "a", "listen": "127.0.0.1:0", "peers": {}}
+    with pytest.raises(UsageError):
+        Node(**given | {name: wrong})
+
+
+def test_the_name_of_a_newcomer_is_a_string() -> None:
+    async def main() -> None:
+        async with node_on(Network(), "a", limits=Limits(linger_seconds=0)) as node:
+            with pytest.raises(UsageError, match="expected its name"):
+                await node.add(["c"])  # type: ignore[arg-type] # that is the point
+
+    run(main())
+
+
 def test_a_store_of_another_setup_or_a_damaged_one_is_refused() -> None:
     async def main() -> None:
         network = Network()

@@ -126,15 +126,13 @@ class Saving:
         self.is_scheduled = False
         self._under_way: Batch | None = None
         self._task: asyncio.Task[None] | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._settling: deque[asyncio.Future[None]] = deque()
 
     def schedule(self) -> None:
         """Save the current batch soon."""
         if self.is_scheduled or self._task is not None:
             return
         self.is_scheduled = True
-        self._idle.clear()
         self._loop.call_soon(self._begin)
 
     def schedule_arrivals(self) -> None:
@@ -160,8 +158,9 @@ class Saving:
 
     async def settle(self) -> None:
         """Wait until everything applied so far is saved and let out."""
-        while not self._idle.is_set():
-            await self._idle.wait()
+        while self.is_scheduled or self._task is not None:
+            self._settling.append(waiter := self._loop.create_future())
+            await waiter
 
     async def checkpoint(self, unlogged: Iterable[Logged] = ()) -> None:
         """Save the machine as it is now in place of its journal."""
@@ -187,7 +186,7 @@ class Saving:
             return
         if self._failure is None and not self.batch.is_empty:
             self._let_out(self._next())
-        self._idle.set()
+        wake_all(self._settling)
 
     def _next(self) -> Batch:
         batch = self.batch
@@ -212,7 +211,7 @@ class Saving:
             self._fail(error)
         finally:
             self._under_way = self._task = None
-            self._idle.set()
+            wake_all(self._settling)
 
     async def _save(self, batch: Batch) -> None:
         if not batch.records or self.store is None:
@@ -560,17 +559,12 @@ class Driver:
         return len(machine.inbox) >= limits.inbox_count or machine.inbox_bytes >= limits.inbox_bytes
 
     def _take_frame(self, peer: Peer, data: bytes) -> None:
-        frame = frames.decode(data)
+        frame = frames.decode(data, peer.head)
         head, machine = frame.head, self.machine
-        self._check_setup(peer, head)
-        member = machine.group.members.get(peer.name)
-        if member is None:  # both of us were removed
-            return
-        if head.view < member.joined:
-            self.members.answer_stranger(peer.name)  # it was removed, and another one has joined
-            return
-        if not self._is_known(peer, frame):
-            return
+        if head is not peer.head:
+            if not self._is_right(peer, frame):
+                return
+            peer.head = head
         for note in frame.notes:
             self.members.note(peer, note)
             if self.peers.get(peer.name) is not peer:
@@ -589,14 +583,21 @@ class Driver:
         if self._input_waiters:
             wake_all(self._input_waiters)
 
-    def _check_setup(self, peer: Peer, head: frames.Head) -> None:
-        """Refuse a frame of a node that does not run the same as this one."""
-        if head.setup != self.machine.group.digest:
+    def _is_right(self, peer: Peer, frame: frames.Frame) -> bool:
+        """Tell whether a frame is of a member that runs the same as this one, from its store."""
+        head, group = frame.head, self.machine.group
+        if head.setup != group.digest:
             msg = (
                 f"{peer.name!r} runs another setup than {self.machine.setup.sentence}; give all "
                 "nodes the same members, protocol and options"
             )
             raise PeerError(msg)
+        if peer.name not in group.members:  # both of us were removed
+            return False
+        if head.view < group.members[peer.name].joined:
+            self.members.answer_stranger(peer.name)  # it was removed, and another one has joined
+            return False
+        return self._is_known(peer, frame)
 
     def _is_known(self, peer: Peer, frame: frames.Frame) -> bool:
         """Take note of the store that a frame comes from; refuse one that was lost, or is old.
@@ -815,7 +816,8 @@ class Driver:
             return
         # With nothing to save, to log or to watch, arrivals need not wait for the rest of a batch.
         link.saved = (channel.prefix, tuple(sorted(channel.above)) if channel.above else ())
-        self.outgoing.stables[channel.view] = link.side.stable if link.side.tickets else 0
+        if link.side.tickets:
+            self.outgoing.stables[channel.view] = link.side.stable
         if channel not in batch.packets and link.name not in batch.notes:
             self.outgoing.owe(link)
         if batch.deliveries:
@@ -898,7 +900,8 @@ class Driver:
         if self.machine.flush is not None or self.members.flush is not None:
             self.members.seal()
         for side in self.machine.sides:
-            batch.stables[side.number] = side.stable if side.tickets else 0
+            if side.tickets:
+                batch.stables[side.number] = side.stable
             if side.unstable and (note := side.unstable_note()) is not None:
                 batch.unstables[side.number] = note
                 for name in self.peers:
@@ -920,9 +923,11 @@ class Driver:
 
     def _finish(self, batch: Batch) -> None:
         """Let out what is saved now."""
-        write_events(self.events, batch.logged)
-        self.outgoing.stables.update(batch.stables)
-        self.outgoing.unstables.update(batch.unstables)
+        if batch.logged:
+            write_events(self.events, batch.logged)
+        if batch.stables:
+            self.outgoing.stables.update(batch.stables)
+            self.outgoing.unstables.update(batch.unstables)
         if batch.is_due or batch.notes:
             self.members.release()
         self._transmit(batch)

@@ -24,9 +24,13 @@ ABOVE_MAX: Final = 1024
 PACKETS_MAX: Final = 1 << 10
 NOTES_MAX: Final = 1 << 10
 """How many packets and notes a frame has: each takes far more in memory than the least in bytes."""
-_HEAD: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIIIQQQHHIQ")
-"""The version, who sends to whom, and the numbers of the frame; see :func:`encode`."""
+_WHO: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIII")
+"""The version, and who sends to whom: the same in all frames until one of them starts anew."""
+_WHAT: Final = struct.Struct("!QQQHHIQ")
+"""The numbers of one frame; see :func:`encode`."""
+_HEAD_BYTES: Final = _WHO.size + _WHAT.size
 UNKNOWN: Final = bytes(IDENTITY_BYTES)
+_PARCEL: Final = itemgetter(1)
 
 
 class Head:
@@ -50,6 +54,7 @@ class Head:
         "source",
         "stable",
         "view",
+        "who",
     )
 
     def __init__(
@@ -75,6 +80,10 @@ class Head:
         self.known_mark = known_mark
         self.stable = stable
         self.low = low
+        self.who = _WHO.pack(
+            VERSION, setup, source, dest or UNKNOWN, view, opening, mark, known, known_mark
+        )
+        """All but ``stable`` and ``low``, as a frame has it."""
 
 
 class Frame:
@@ -111,26 +120,8 @@ def encode(
     behind = sorted(above)[:ABOVE_MAX] if above else []
     count, notes = len(packets), notes[:NOTES_MAX]  # notes may be lost: they are said again
     first = packets[0][0] if count and packets[-1][0] - packets[0][0] == count - 1 else 0
-    parts = [
-        _HEAD.pack(
-            VERSION,
-            head.setup,
-            head.source,
-            head.dest or UNKNOWN,
-            head.view,
-            head.opening,
-            head.mark,
-            head.known,
-            head.known_mark,
-            head.stable,
-            head.low,
-            prefix,
-            len(behind),
-            len(notes),
-            count,
-            first,
-        )
-    ]
+    numbers = _WHAT.pack(head.stable, head.low, prefix, len(behind), len(notes), count, first)
+    parts = [head.who, numbers]
     if behind or notes or (count and not first):
         out = bytearray()
         if behind:
@@ -141,40 +132,49 @@ def encode(
             put_numbers(out, [n for n, _ in packets])
         parts.append(bytes(out))
     if count:
-        parcels = list(map(itemgetter(1), packets))
+        parcels = list(map(_PARCEL, packets))
         parts.append(struct.pack(f"!{count}I", *map(len, parcels)))
         parts += parcels
     return b"".join(parts)
 
 
-def decode(data: bytes) -> Frame:
-    """Return the frame; raise PeerError for anything else."""
-    if len(data) < _HEAD.size:
+def decode(data: bytes, last: Head | None = None) -> Frame:
+    """Return the frame; raise PeerError for anything else.
+
+    If the same one sends to the same one as in ``last``, that head takes this frame's numbers.
+    """
+    if len(data) < _HEAD_BYTES:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
         raise PeerError(msg)
-    (
-        version, setup, source, dest, view, opening, mark, known, known_mark, stable, low,
-        prefix, behind, noted, count, first,
-    ) = _HEAD.unpack_from(data)  # fmt: skip
+    stable, low, prefix, behind, noted, count, first = _WHAT.unpack_from(data, _WHO.size)
+    if last is None or not data.startswith(last.who):
+        head = _head(data, stable, low)
+    else:
+        head = last
+        head.stable, head.low = stable, low
+    if count > PACKETS_MAX or noted > NOTES_MAX:
+        msg = f"a frame claims {count} packets and {noted} notes, which is too many"
+        raise PeerError(msg)
+    if not behind and not noted and (first or not count):
+        return Frame(head, prefix, [], _packets(data, _HEAD_BYTES, count, first, ()), [])
+    fields = Fields(data, _HEAD_BYTES)
+    above = fields.numbers(ABOVE_MAX) if behind else []
+    notes = [fields.bytes() for _ in range(noted)]
+    places = fields.numbers(count) if count and not first else []
+    packets = _packets(data, fields.position, count, first, places)
+    return Frame(head, prefix, above, packets, notes)
+
+
+def _head(data: bytes, stable: int, low: int) -> Head:
+    version, setup, source, dest, view, opening, mark, known, known_mark = _WHO.unpack_from(data)
     if version != VERSION:
         msg = (
             f"a frame has version {version}, expected {VERSION}; run the same version of antecede "
             "on both sides"
         )
         raise PeerError(msg)
-    if count > PACKETS_MAX or noted > NOTES_MAX:
-        msg = f"a frame claims {count} packets and {noted} notes, which is too many"
-        raise PeerError(msg)
     dest = b"" if dest == UNKNOWN else dest
-    head = Head(setup, source, dest, view, opening, mark, known, known_mark, stable, low)
-    if not behind and not noted and (first or not count):
-        return Frame(head, prefix, [], _packets(data, _HEAD.size, count, first, ()), [])
-    fields = Fields(data, _HEAD.size)
-    above = fields.numbers(ABOVE_MAX) if behind else []
-    notes = [fields.bytes() for _ in range(noted)]
-    places = fields.numbers(count) if count and not first else []
-    packets = _packets(data, fields.position, count, first, places)
-    return Frame(head, prefix, above, packets, notes)
+    return Head(setup, source, dest, view, opening, mark, known, known_mark, stable, low)
 
 
 def _packets(

@@ -310,7 +310,11 @@ class Channel:
     def drop(self, gone: list[int]) -> list[int]:
         """Forget acknowledged packets, all of which are here; return their numbers."""
         outbox, runs = self.outbox, self.runs
-        self.outbox_bytes -= sum(map(len, map(outbox.pop, gone)))
+        if len(gone) == len(outbox):  # as a rule
+            outbox.clear()
+            self.outbox_bytes = 0
+        else:
+            self.outbox_bytes -= sum(map(len, map(outbox.pop, gone)))
         if len(runs) > 1:
             low = next(iter(outbox), self.sent + 1)
             for start, after in list(pairwise(runs)):
@@ -713,9 +717,9 @@ class Machine:
         Return how many were taken. 0 means that each of them has to be looked at: something waits,
         or there may be more than ``bytes_max`` bytes in the inbox.
         """
-        first, size, payloads = channel.last_in, 0, list[bytes]()
+        first, size, payloads = channel.last_in, 0, []
         for _, parcel in packets:
-            if parcel[:1] != NEXT:
+            if not parcel.startswith(NEXT):
                 break
             size += len(parcel)
             payloads.append(parcel[1:])
@@ -748,7 +752,10 @@ class Machine:
     def acknowledged(self, side: Side, peer: str, prefix: int, above: Iterable[int]) -> list[int]:
         """Forget packets up to ``prefix`` and those ``above``; return their numbers."""
         channel = side.channels[peer]
-        gone = list(takewhile(prefix.__ge__, channel.outbox))
+        if prefix >= channel.sent:
+            gone = list(channel.outbox)
+        else:
+            gone = list(takewhile(prefix.__ge__, channel.outbox))
         if above:
             gone = channel.listed((*gone, *above))
         return side.settled(channel, channel.drop(gone)) if gone else gone
@@ -976,6 +983,18 @@ class Machine:
             MessageId(one.sender, side.number * VIEW_STEP + one.seq): needs_in(side.number, needs)
             for one, needs in side.endpoint.waiting().items()
         }
+
+    def known_of(self, process: str) -> int:
+        """Return the highest number of a process's messages in the first view that we know of."""
+        side = self.sides[0]
+        end = side.endpoint
+        if process not in end.members:
+            return VIEW_STEP - 1  # the endpoint says that it is none
+        known = [end.rules.newest(side.view.numbers[process]), side.lost.get(process, 0)]
+        for message, needs in end.waiting().items():
+            known += [need.number for need in needs if need.process == process]
+            known.append(message.seq if message.sender == process else 0)
+        return max(known)
 
     # The store's contents.
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Never, Self
+from types import NoneType, TracebackType
+from typing import Any, Final, Never, Self
 
 from antecede.endpoint.messages import MessageId
 from antecede.endpoint.registry import view_of
@@ -25,7 +25,7 @@ from antecede.net.group.joining import Lobby
 from antecede.net.group.views import Group, Wish
 from antecede.net.journal import Logged, SqliteStore, Store
 from antecede.net.log import tell
-from antecede.net.machine import VIEW_STEP, Delivery, Machine, named
+from antecede.net.machine import Delivery, Machine, named
 from antecede.net.metrics import Figure, MetricsServer, figures, metrics_text, why_not_ready
 from antecede.net.settings import Limits, Setup
 from antecede.net.transports import Changeable, Transport
@@ -100,7 +100,15 @@ class Node:
         joining: bool = False,
         seed: int | None = None,
     ) -> None:
-        addresses = dict(peers) if isinstance(peers, Mapping) else dict.fromkeys(peers, "")
+        _check_kinds(
+            process=process, peers=peers, options=options, tls=tls, events=events, limits=limits,
+            seed=seed,
+        )  # fmt: skip
+        listed = dict(peers) if isinstance(peers, Mapping) else list(peers)
+        if not all(isinstance(name, str) for name in listed):
+            msg = f"peers={shown(peers)} are not names of processes; expected strings"
+            raise UsageError(msg)
+        addresses = listed if isinstance(listed, dict) else dict.fromkeys(listed, "")
         addresses.pop(process, None)
         members = tuple(sorted((process, *addresses)))
         self.setup = Setup(process, members, protocol, dict(options or {}))
@@ -173,6 +181,9 @@ class Node:
         moment: :attr:`missing` names those that are not. Sends go on meanwhile. Cancelled while it
         waits, the change may happen or not.
         """
+        if not isinstance(process, str):
+            msg = f"process {shown(process)} cannot be added: expected its name"
+            raise UsageError(msg)
         await self.change(add={process: address})
 
     async def remove(self, *processes: str) -> None:
@@ -287,11 +298,12 @@ class Node:
         ``Delivery.unmet``; if they arrive after all they are refused.
         """
         driver = self._opened()
-        number = driver.machine.sides[0].number
-        if type(upto) is not int or not number * VIEW_STEP < upto < (number + 1) * VIEW_STEP:
+        machine = driver.machine
+        offset, known = machine.sides[0].offset, machine.known_of(process)
+        if type(upto) is not int or not offset < upto <= offset + known:
             msg = f"upto={shown(upto)} is not a number of waiting(): nothing waits for that"
             raise UsageError(msg)
-        await driver.skip(process, upto - number * VIEW_STEP)
+        await driver.skip(process, upto - offset)
 
     def figures(self) -> list[Figure]:
         """Return the metrics as data; another thread may call it too."""
@@ -451,6 +463,27 @@ class Node:
         if not is_ending:
             self._driver.check()
         return self._driver
+
+
+_PATH: Final = (str, os.PathLike, NoneType)
+_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "process": ((str,), "the name of a process"),
+    "peers": ((Iterable,), "a mapping of names to addresses, or a list of names"),
+    "options": ((Mapping, NoneType), "a mapping of names to values"),
+    "tls": ((Tls, *_PATH), "a Tls, or a folder of certificates"),
+    "events": (_PATH, "a path"),
+    "limits": ((Limits, NoneType), "a Limits"),
+    "seed": ((int, NoneType), "a whole number"),
+}
+
+
+def _check_kinds(**given: object) -> None:
+    """Refuse arguments of the wrong type."""
+    for name, value in given.items():
+        kinds, meant = _KINDS[name]
+        if not isinstance(value, kinds):
+            msg = f"{name}={shown(value)} is not understood; expected {meant}"
+            raise UsageError(msg)
 
 
 def transport_for(

@@ -25,6 +25,7 @@ FRAME_BYTES: Final = 1 << 18
 ACKNOWLEDGE_SECONDS: Final = 0.003
 """For how long an acknowledgement waits for packets to travel with, and at most twice that."""
 UNMET: Final = Met()
+_PARCEL: Final = itemgetter(1)
 HELLO: Final = b"H"
 """A note that asks for a frame."""
 
@@ -48,6 +49,8 @@ class Peer:
         """The newest view of which it has sent a frame; -1 before that."""
         self.knows_us = False
         """Whether it has shown that it knows our store as it was opened now."""
+        self.head: frames.Head | None = None
+        """That of the last frame, which was found to be right."""
         self.links: dict[int, Link] = {}
         """By view, the newest last."""
 
@@ -89,6 +92,9 @@ class Link:
         self.last_progress = 0.0
         self.patience = limits.resend_seconds
         self.timer: asyncio.TimerHandle | None = None
+        self.head: frames.Head | None = None
+        self.shown: Met | None = None
+        """What was sent last, and the peer's store as it was known then."""
 
     @property
     def is_full(self) -> bool:
@@ -182,7 +188,7 @@ class Link:
 
 def _frames_of(packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
     """Return packets by the frames that they go into; without any, an empty frame."""
-    size = sum(map(len, map(itemgetter(1), packets)))
+    size = sum(map(len, map(_PARCEL, packets)))
     if size <= FRAME_BYTES and len(packets) <= frames.PACKETS_MAX:
         return [packets]
     parts, begin, size = [], 0, 0
@@ -252,19 +258,11 @@ class Outgoing:
         machine, channel, peer = self.machine, link.channel, link.peer
         self._owed.pop(channel, None)
         self._overdue.pop(channel, None)
-        met = peer.shown
-        head = frames.Head(
-            machine.group.digest,
-            machine.identity,
-            met.identity,
-            channel.view,
-            machine.opening,
-            self.mark,
-            met.opening,
-            met.mark,
-            self.stables.get(channel.view, 0),
-            next(iter(channel.outbox), channel.sent + 1),
-        )
+        head = link.head
+        if head is None or link.shown is not peer.shown:
+            head = self._head(link)
+        head.stable = self.stables.get(channel.view, 0)
+        head.low = next(iter(channel.outbox), channel.sent + 1)
         told = notes or []
         if peer.view != machine.group.number:
             told = self.notes_for(peer) + told
@@ -280,6 +278,24 @@ class Outgoing:
         if link.timer is None and link.channel.outbox:
             link.last_progress = self.loop.time()
             self._set_timer(link)
+
+    def _head(self, link: Link) -> frames.Head:
+        """Return what all frames on a link begin with, until the peer starts anew."""
+        machine, met = self.machine, link.peer.shown
+        link.shown, link.head = (
+            met,
+            frames.Head(
+                machine.group.digest,
+                machine.identity,
+                met.identity,
+                link.channel.view,
+                machine.opening,
+                self.mark,
+                met.opening,
+                met.mark,
+            ),
+        )
+        return link.head
 
     def _readable(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Spell out those packets of a frame that do not stand behind the one they follow."""

@@ -40,7 +40,7 @@ class Tls:
         for path in (self.authority, self.certificate, self.key):
             try:
                 about = path.stat()
-            except OSError:
+            except (OSError, ValueError):
                 found.append((0, 0))
             else:
                 found.append((about.st_mtime_ns, about.st_ino))
@@ -60,7 +60,7 @@ class Tls:
         try:
             context.load_verify_locations(self.authority)
             context.load_cert_chain(self.certificate, self.key)
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ssl.SSLError, ValueError) as error:
             paths = f"{self.authority}, {self.certificate} and {self.key}"
             reason = getattr(error, "strerror", None) or str(error)
             msg = (
