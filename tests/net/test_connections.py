@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from antecede.net import Tls, metrics
-from antecede.net.metrics import MetricsServer
+from antecede.net.metrics import MetricsServer, fetch_metrics
 from antecede.net.transports import tcp as tcp_module
 from antecede.net.transports.tcp import Inbound, TcpTransport, greeting, keep_alive
 from tests.net.test_greetings import Line, framed, met
@@ -196,6 +196,19 @@ def test_a_system_without_all_options_gets_those_that_it_has(
         keep_alive(line)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 3
+
+
+def test_metrics_of_a_process_whose_name_is_not_utf_8_are_served() -> None:
+    async def main() -> None:
+        (port,) = free_ports(1)
+        server = MetricsServer(f"127.0.0.1:{port}", {"/metrics": lambda: "of \udcff"})
+        await server.start()
+        try:
+            assert await fetch_metrics(f"127.0.0.1:{port}") == r"of \udcff"
+        finally:
+            await server.close()
+
+    asyncio.run(main())
 
 
 def test_metrics_are_served_to_a_few_at_a_time_and_to_nobody_after_the_end(

@@ -221,3 +221,16 @@ def test_limits_of_waiting_need_each_other() -> None:
     for wrong in wrongs:
         with pytest.raises(UsageError, match="on_lost"):
             Limits(**wrong)
+
+
+def test_a_transaction_to_oneself_goes_on_when_the_inbox_is_full() -> None:
+    async def main() -> None:
+        limits = Limits(inbox_count=1, linger_seconds=0)
+        async with node_on(Network(seed=1), "a", limits=limits) as a, asyncio.timeout(100):
+            await a.send(["a"], b"0")
+            for number in range(1, 4):
+                async with await anext(a) as transaction:
+                    await transaction.send(["a"], b"%d" % number)
+            assert (await anext(a)).payload == b"3"
+
+    run(main())

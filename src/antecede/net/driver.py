@@ -446,7 +446,7 @@ class Driver:
             raise UsageError(msg)
         for dests, payload, _ in sends:
             self._check_send(dests, payload)
-            if (room := self._room(dests)) is not None:
+            if (room := self._room(dests, is_done=True)) is not None:
                 return room
         try:
             if len(sends) > 1:
@@ -490,13 +490,19 @@ class Driver:
             self.saving.batch.records.append(journal.skip_record(process, upto))
         self.saving.schedule()
 
-    def _room(self, dests: Iterable[str] | str) -> asyncio.Future[None] | None:
-        """Return a future that is done when a destination has room again; None if all have."""
+    def _room(
+        self, dests: Iterable[str] | str, *, is_done: bool = False
+    ) -> asyncio.Future[None] | None:
+        """Return a future that is done when a destination has room again; None if all have.
+
+        ``is_done`` means that a delivery leaves our own inbox at the same time.
+        """
         channels, limits = self.machine.sides[-1].channels, self.limits
         for name in channels if isinstance(dests, str) else dests:
             channel = channels.get(name) if isinstance(name, str) else None
             if channel is None:
-                if name == self.machine.setup.process and self.is_inbox_full:
+                is_own = name == self.machine.setup.process
+                if is_own and self.is_inbox_full and not is_done:
                     return self.next_input()
             elif (
                 len(channel.outbox) >= limits.outbox_count

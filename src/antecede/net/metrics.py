@@ -156,9 +156,10 @@ class MetricsServer:
                 try:
                     status, body = "404 Not Found", b"there is /metrics, /healthz and /readyz\n"
                     if page is not None:
-                        status, body = "200 OK", page().encode()
+                        status, body = "200 OK", page().encode(errors="backslashreplace")
                 except AntecedeError as error:
-                    status, body = "503 Service Unavailable", f"{error}\n".encode()
+                    status = "503 Service Unavailable"
+                    body = f"{error}\n".encode(errors="backslashreplace")
                 head = (
                     f"HTTP/1.1 {status}\r\n"
                     "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
