@@ -25,6 +25,8 @@ _FIGURES = {
 HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()))
 #: The marks of figures that come from a part of the traffic.
 BEGINNING, SAMPLE = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
+#: The remark that needs no saying.
+_AS_ALL = "ran with delays as seen"
 _SAMPLED = ("wire bytes/copy", "total bytes/copy")
 
 
@@ -146,6 +148,7 @@ def advise_page(
         title: dict(sorted(values.items(), key=lambda item: item[1]))
         for title, values in charts.items()
     }
+    columns = [head.replace("/", " per ") for head in heads(result)]
     words = messages_in_words(result)
     traffic = (
         f"{words} ({counted(result['copies'], 'copy', 'copies')}, "
@@ -166,22 +169,28 @@ def advise_page(
         Section(
             "table",
             "All figures",
-            [Table(tuple(heads(result)), cells(shown, result))],
+            [Table(tuple(columns), cells(shown, result))],
             "run: on this traffic; computed: by the protocol's formula, because it was too large "
             f"or too slow to run. {note}",
         ),
     ]
-    if remarks := [
-        (row["protocol"], row["status"], row["reason"]) for row in rows if row["reason"]
-    ]:
-        table = Table(("protocol", "status", "remark"), remarks, cards=True)
-        why = (
-            "skipped: it does not support this traffic, or would take too long or too much memory."
-        )
-        sections.append(Section("remarks", "Remarks", [table], why))
+    if remarks := _remarks(rows):
+        table = Table(("protocol", "remark"), remarks, cards=True)
+        sections.append(Section("remarks", "Remarks", [table]))
     if result["rejected"]:
         sections.append(_rejected(result))
     return render(Page(f"Advice for {log}", lead, sections, facts))
+
+
+def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return what is to be said of protocols, beyond that they ran like all others."""
+    found = []
+    for row in rows:
+        said = [part for part in row["reason"].split("; ") if part != _AS_ALL]
+        if said:
+            state = "" if row["status"] == "run" else f"{row['status']}: "
+            found.append((row["protocol"], state + "; ".join(said)))
+    return found
 
 
 def _rejected(result: Mapping[str, Any]) -> Section:
