@@ -12,8 +12,8 @@ ARGS ?=
 # Some machines forbid Python to keep compiled modules; every program that a test starts would take four times as long to load.
 unexport PYTHONDONTWRITEBYTECODE
 # Random tests, which try much more if ANTECEDE_TIMES is set.
-RANDOM := $(addprefix tests/,audit/test_windows.py audit/test_engines.py inbox/test_durable.py net/test_churn.py \
-  protocols/test_limits.py protocols/test_properties.py protocols/test_specs.py reorder/test_machine.py)
+RANDOM := $(addprefix tests/,audit/test_windows.py audit/test_engines.py check/test_explore.py inbox/test_durable.py \
+  net/test_churn.py net/test_voting.py protocols reorder/test_machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup study test coverage check format bench explore fuzz soak docs lock clean

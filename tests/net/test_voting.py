@@ -17,9 +17,10 @@ from antecede.net.group.views import Ballot, Change, Wish
 from antecede.net.journal import Input
 from antecede.net.machine import Machine
 from antecede.net.settings import Setup
+from tests.support.rounds import some
 
 NAMES = ("a", "b", "c", "d")
-RUNS = 1000
+RUNS = some(900)
 
 
 class Voter:

@@ -16,6 +16,7 @@ from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.registry import PROTOCOLS, restored
 from antecede.errors import HoldFullError, PeerError
 from antecede.wire import Codec
+from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.endpoint import Endpoint
@@ -80,7 +81,9 @@ def campaign(
     chosen = chosen_casts(protocol, casts, groups)
     return [
         run_script(script, protocol, options=options, drain=Random(7))
-        for script in scripts(chosen, count, pull=pull, groups=groups, sizes=sizes, steps=steps)
+        for script in scripts(
+            chosen, some(count), pull=pull, groups=groups, sizes=sizes, steps=steps
+        )
     ]
 
 

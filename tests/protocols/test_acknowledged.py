@@ -17,6 +17,7 @@ from tests.protocols.support import (
     promise_broken_by,
     scripts,
 )
+from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast
@@ -34,7 +35,7 @@ def units(entries: dict[MessageId, frozenset[str]]) -> Units:
 def test_it_keeps_what_ks98_requires_except_for_what_is_delivered(releases: bool) -> None:
     """And of its own messages, exactly the copies required that are not acknowledged."""
     fewer = 0
-    for script in scripts(60, ALL_CASTS):
+    for script in scripts(some(60), ALL_CASTS):
         world = World(
             "acknowledged", script.members, options={"releases": releases}, fifo=script.fifo
         )

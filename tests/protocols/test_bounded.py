@@ -31,6 +31,7 @@ from tests.protocols.support import (
     run,
     scripts,
 )
+from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast
@@ -76,14 +77,14 @@ def run_within(
 @pytest.mark.parametrize("cast_name", ALL_CASTS)
 @pytest.mark.parametrize("pull", [False, True])
 def test_promises_hold_within_the_bound(cast_name: Cast, pull: bool) -> None:
-    for script in scripts(28, (cast_name,), pull=pull):
+    for script in scripts(some(28), (cast_name,), pull=pull):
         for k in limits(len(script.members)):
             run_within(script, k)
 
 
 @pytest.mark.parametrize("column", CHOICES)
 def test_promises_hold_whichever_column_goes(column: str) -> None:
-    for script in scripts(30, ALL_CASTS, first=100):
+    for script in scripts(some(30), ALL_CASTS, first=100):
         run_within(script, len(script.members) + 1, column)
 
 

@@ -25,6 +25,7 @@ from tests.protocols.support import (
     run,
     scripts,
 )
+from tests.support.rounds import some
 
 MEMBERS = ("a", "b", "c")
 BOTH = pytest.mark.parametrize("pipelined", [False, True])
@@ -39,7 +40,7 @@ def group(**options: Any) -> dict[str, Endpoint]:
 @BOTH
 @pytest.mark.parametrize("pull", [False, True])
 def test_promises_hold_on_any_network(pipelined: bool, pull: bool) -> None:
-    for script in scripts(120, ("unicast",), pull=pull, steps=80):
+    for script in scripts(some(120), ("unicast",), pull=pull, steps=80):
         world = run(script, "buffered", options={"pipelined": pipelined})
         data = [packet for packet in world.packets if packet.kind == "data"]
         assert len(world.packets) == 2 * len(data), "one acknowledgement for each message"

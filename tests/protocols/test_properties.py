@@ -18,7 +18,7 @@ from antecede.check.promises import Script
 from antecede.check.scripts import process_names
 from tests.support.rounds import seeds
 
-SCRIPTS_PER_CASE = 14
+SCRIPTS_PER_CASE = 7
 SIZES = tuple(range(2, 9))
 
 LABELS = [
@@ -67,7 +67,7 @@ def test_every_promise_holds_on_random_scripts(name: str, label: str, cast: str)
 @pytest.mark.parametrize("name", antecede.PROTOCOLS)
 def test_going_on_from_a_saved_state_changes_nothing(name: str) -> None:
     """Endpoints are replaced by what their ``state()`` restores, again and again."""
-    for seed in seeds(7):
+    for seed in seeds(4):
         members = process_names(2 + seed % 4)
         for case in cases(name, members):
             options = {key: value for key, value in case.options.items() if key != "groups"}
@@ -93,7 +93,7 @@ def test_going_on_from_a_saved_state_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", antecede.PROTOCOLS)
 def test_little_room_to_hold_loses_nothing(name: str) -> None:
     """Packets that are refused are offered again, and in the end all is delivered."""
-    for seed in seeds(10):
+    for seed in seeds(5):
         members = process_names(2 + seed % 5)
         case = cases(name, members)[-1]
         options = {key: value for key, value in case.options.items() if key != "groups"}

@@ -30,6 +30,7 @@ from tests.protocols.support import (
     run,
     scripts,
 )
+from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast
@@ -120,7 +121,7 @@ def test_type_5_already_replaced() -> None:
 
 @pytest.mark.parametrize("cast_name", ALL_CASTS)
 def test_promises_hold_and_copies_carry_exactly_what_they_must(cast_name: Cast) -> None:
-    for script in scripts(60, (cast_name,)):
+    for script in scripts(some(60), (cast_name,)):
         world = run(script, "pruned")
         for packet in world.packets:
             assert packet.message is not None

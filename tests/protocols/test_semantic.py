@@ -20,6 +20,7 @@ from tests.protocols.support import (
     scripts,
 )
 from tests.support.prefixes import watch
+from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast
@@ -30,12 +31,12 @@ ALL_CASTS: tuple[Cast, ...] = ("unicast", "multicast", "broadcast")
 @pytest.mark.parametrize("cast_name", ALL_CASTS)
 @pytest.mark.parametrize("pull", [False, True])
 def test_promises_hold_whatever_messages_depend_on(cast_name: Cast, pull: bool) -> None:
-    for script in scripts(70, (cast_name,), ranks=True, pull=pull):
+    for script in scripts(some(70), (cast_name,), ranks=True, pull=pull):
         run(script, "semantic")
 
 
 def test_a_message_waits_only_for_its_prefix() -> None:
-    for script in scripts(80, ALL_CASTS, first=200, ranks=True):
+    for script in scripts(some(80), ALL_CASTS, first=200, ranks=True):
         watch(script)
 
 

@@ -86,7 +86,7 @@ def test_the_chain_of_theorem_8_is_not_ordered_and_the_registry_says_so() -> Non
 
 def test_every_cast_orders_short_chains_with_2n_integers() -> None:
     longer = 0
-    for world in campaign("two_hop", 120):
+    for world in campaign("two_hop", 360):  # few of them have longer chains
         n = len(world.endpoints)
         assert short_chains_broken(world.history) == []
         assert {size(packet) for packet in world.packets} <= {(2 * n, 0, 8 * n)}

@@ -11,3 +11,8 @@ TIMES = int(os.environ.get("ANTECEDE_TIMES", "1"))
 def seeds(count: int, first: int = 0) -> range:
     """Return so many seeds, or as many times more as the environment asks for."""
     return range(first, first + count * TIMES)
+
+
+def some(count: int) -> int:
+    """Return how many of so many cases to try: a third, or many times more in ``make soak``."""
+    return max(min(count, 8), count * TIMES // 3)
