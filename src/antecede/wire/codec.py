@@ -4,19 +4,24 @@ A packet is: a byte with the version and flags; the view's number and digest; wh
 packet's number on that channel; for data, the message's number and destinations; the control that
 all copies share; what this copy says besides; and the payload. Everything before the payload is
 canonical: a packet has one encoding, and the decoder refuses any other.
+
+A snapshot is the whole state of an endpoint, by field names, as JSON. Bytes and packets are texts
+in base 64 within an object of one field. What no endpoint can have is refused, field by field.
 """
 
-from collections.abc import Iterable
-from typing import Final
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from antecede.endpoint.endpoint import Endpoint, other_number
 from antecede.endpoint.messages import PAYLOAD_MAX, Message, Packet, new_message, new_packet
 from antecede.endpoint.numbers import BYTE, read_count, read_varint, varint
-from antecede.endpoint.registry import PROTOCOLS, view_of
+from antecede.endpoint.registry import PROTOCOLS, restored, view_of
 from antecede.endpoint.rules import Wire
+from antecede.endpoint.saved import Saved, State
 from antecede.endpoint.view import DIGEST_BYTES, View
-from antecede.errors import PeerError, UsageError, shown
-from antecede.wire.snapshots import get_snapshot, put_snapshot
+from antecede.errors import AntecedeError, PeerError, SnapshotError, UsageError, listed, shown
 
 VERSION: Final = 3
 ALONE, OTHERS, LIST, BITS = range(4)
@@ -27,7 +32,13 @@ RELAYED: Final = 8
 """Flag: the message is another's than the source's."""
 PAIR_MAX: Final = 16
 """Up to so many members, source and destination share a byte."""
-HEAD: Final = [BYTE[VERSION << 4 | flags] for flags in range(16)]
+SNAPSHOT: Final = "antecede snapshot"
+BYTES: Final = "base64"
+PACKET: Final = "packet"
+OTHER_SNAPSHOT: Final = (
+    f"not a snapshot of version {VERSION}: it is damaged, or of another release of antecede; start "
+    "anew, in a new view"
+)
 
 
 class Codec:
@@ -63,10 +74,13 @@ class Codec:
         if source != message.sender:
             flags |= RELAYED
             body = varint(message.sender) + body
-        route = self._routes[source][packet.dest_no]
+        if self._is_paired:
+            route = BYTE[source << 4 | packet.dest_no]
+        else:
+            route = varint(source) + varint(packet.dest_no)
         own = self._wire.put_own(packet)
         rest = message.payload if payload else b""
-        return b"".join((HEAD[flags], route, varint(packet.n), body, own, rest))
+        return b"".join((self._heads[flags], route, varint(packet.n), body, own, rest))
 
     def decode(self, data: bytes) -> Packet:
         """Return the packet that ``data`` encodes; raise PeerError for anything else."""
@@ -112,8 +126,18 @@ class Codec:
         if not isinstance(endpoint, Endpoint):
             msg = f"cannot take a snapshot of {type(endpoint).__name__}; expected an Endpoint"
             raise UsageError(msg)
-        self._check_view(endpoint.view)
-        return put_snapshot(endpoint, self.encode)
+        view = endpoint.view
+        self._check_view(view)
+        record = {
+            "format": SNAPSHOT,
+            "version": VERSION,
+            "view": view.number,
+            "members": view.members,
+            "protocol": view.protocol,
+            "options": view.options,
+            "endpoint": endpoint.state(),
+        }
+        return json.dumps(record, default=self._plain, separators=(",", ":")).encode()
 
     def restore(self, data: bytes, *, resumed: bool = False) -> Endpoint:
         """Return an endpoint that continues where the one given to :meth:`snapshot` stopped.
@@ -124,13 +148,43 @@ class Codec:
         """
         if not isinstance(resumed, bool):
             raise UsageError(f"resumed={shown(resumed)} is neither True nor False")
-        return get_snapshot(
-            _as_bytes(data),
-            self._members,
-            self._view,
-            lambda view: Codec(view).decode,
-            resumed=resumed,
-        )
+        data = _as_bytes(data)
+        try:
+            view, state = self._snapshot(json.loads(data) if data.startswith(b"{") else None)
+            return restored(view, _read(state, Codec(view).decode), resumed=resumed)
+        except SnapshotError:
+            raise
+        except (AntecedeError, ValueError, TypeError, RecursionError, OverflowError) as error:
+            reason = " ".join(str(error).split())[:200]
+            msg = f"not a snapshot that can be used: {reason}; take a new one"
+            raise SnapshotError(msg) from error
+
+    def _plain(self, value: object) -> object:
+        """Return bytes, or a packet, as a snapshot has them."""
+        if isinstance(value, bytes):
+            return {BYTES: b64encode(value).decode()}
+        assert isinstance(value, Packet), f"{value!r} cannot be saved"
+        return {PACKET: b64encode(self.encode(value)).decode()}
+
+    def _snapshot(self, data: object) -> tuple[View, object]:
+        """Return the view of a snapshot, and the endpoint's state in it as plain data."""
+        if data is None:
+            raise SnapshotError(OTHER_SNAPSHOT)
+        record = Saved("snapshot", data)
+        if record.value("format", "") != SNAPSHOT or record.number("version", 0) != VERSION:
+            raise SnapshotError(OTHER_SNAPSHOT)
+        number, names = record.number("view", 0), record.plain("members")
+        protocol, options = record.value("protocol", ""), record.value("options", State())
+        if names != [*self._members]:
+            whose = listed(self._members)
+            raise SnapshotError(f"a snapshot of other members than {whose}; use its own Codec")
+        view = view_of(protocol, self._members, number=number, **_tuples(options))
+        if self._view is not None and view.digest != self._view.digest:
+            msg = f"a snapshot of {view}, not of {self._view}; use the Codec of its view"
+            raise SnapshotError(msg)
+        state = record.plain("endpoint")
+        record.read(lambda _: None)
+        return view, state
 
     # Views.
 
@@ -138,11 +192,11 @@ class Codec:
         self._view = view
         self._wire: Wire = view.forms
         self._identity = varint(view.number) + view.digest
+        self._heads = [BYTE[VERSION << 4 | flags] + self._identity for flags in range(16)]
         self._route_at = 1 + len(self._identity)
         self._is_paired = view.n <= PAIR_MAX
         self._set_bytes = view.n + 7 >> 3
         self._relays = self._wire.relays
-        self._routes = [_Routes(self._identity, source, view.n) for source in range(view.n)]
 
     def _check_view(self, view: View) -> None:
         """Refuse what is of another view than this Codec's."""
@@ -266,25 +320,31 @@ class Codec:
         return mask, end
 
 
-class _Routes(dict[int, bytes]):
-    """The beginning of packets from one member, by destination; made when asked for."""
-
-    def __init__(self, identity: bytes, source: int, n: int) -> None:
-        super().__init__()
-        self._identity = identity
-        self._source = source
-        self._n = n
-
-    def __missing__(self, dest: int) -> bytes:
-        source = self._source
-        pair = BYTE[source << 4 | dest] if self._n <= PAIR_MAX else varint(source) + varint(dest)
-        self[dest] = made = self._identity + pair
-        return made
-
-
 def _as_bytes(data: object) -> bytes:
     if isinstance(data, bytes):
         return data
     if isinstance(data, (bytearray, memoryview)):
         return bytes(data)
     raise UsageError(f"got {type(data).__name__}; expected bytes")
+
+
+def _read(value: object, decode: Callable[[bytes], Packet]) -> object:
+    """Return state with its bytes and packets."""
+    if isinstance(value, list):
+        return [_read(part, decode) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {BYTES}:
+        return b64decode(value[BYTES], validate=True)
+    if value.keys() == {PACKET}:
+        return decode(b64decode(value[PACKET], validate=True))
+    return {name: _read(part, decode) for name, part in value.items()}
+
+
+def _tuples(value: Any) -> Any:
+    """Return options as they were given: JSON has lists for tuples."""
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    if isinstance(value, dict):
+        return {name: _tuples(part) for name, part in value.items()}
+    return value
