@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from antecede import (
+    Codec,
     Endpoint,
     HoldFullError,
     Packet,
@@ -22,7 +23,7 @@ from antecede import (
 )
 from antecede.check import Script, World, explore
 from antecede.check.scripts import run_step
-from antecede.protocols.bounded import CHOICES, Bounded, Columns
+from antecede.protocols.bounded import CHOICES, Bounded, Matrix
 from antecede.protocols.specs.bounded import Entries
 from tests.protocols.rig import assert_damage_is_harmless, forged
 from tests.protocols.support import (
@@ -235,7 +236,7 @@ def made(column: str, columns: dict[int, list[int]], n: int) -> Bounded:
     view = view_of("bounded", tuple("abcde"[:n]), column=column)
     rules = Bounded(view, 0)
     for dest, senders in columns.items():
-        rules._put(dest, dict.fromkeys(senders, (1, 1)))
+        rules._matrix |= {sender * n + dest: (1, 1) for sender in senders}
     return rules
 
 
@@ -254,7 +255,7 @@ def test_the_choice_of_column(column: str, chosen: list[str]) -> None:
     for _ in chosen:
         dest = rules._chosen_column()
         picked.append("abcde"[dest])
-        rules._stand_in(dest, 0)
+        rules._stand_in((dest,), 0)
     assert picked == chosen
 
 
@@ -270,6 +271,12 @@ def test_rotating_goes_on_after_the_last_column_chosen() -> None:
 def test_a_limit_out_of_bounds_is_refused(k: object) -> None:
     with pytest.raises(UsageError, match="use 4 to 9, or None"):
         endpoint("bounded", process="a", members=tuple("abc"), k=k)
+
+
+def test_a_group_of_one_is_restored_with_the_limit_that_it_has_by_default() -> None:
+    a = endpoint("bounded", process="a", members=["a"])
+    codec = Codec(a)
+    assert codec.restore(codec.snapshot(a)).state() == a.state()
 
 
 def test_an_unknown_choice_is_refused() -> None:
@@ -288,11 +295,11 @@ def pair() -> tuple[Endpoint, Packet]:
 def test_what_no_member_sends_is_refused() -> None:
     b, packet = pair()
     assert packet.control == (("a", "b", 1), ("a", "c", 1))
-    columns = cast("Columns", packet.content.control)
+    matrix = cast("Matrix", packet.content.control)
     for control, match in (
         ({}, "says that 0 packets came before it, but it is number 2"),
-        (columns | {1: {0: (2, 2)}}, "says that 2 packets came before"),
-        (columns | {2: {1: (1, 1)}}, "knows of more messages of this process"),
+        (matrix | {1: (2, 2)}, "says that 2 packets came before"),
+        (matrix | {5: (1, 1)}, "knows of more messages of this process"),
     ):
         assert_refused(b, forged(packet, control=control), match=match)
     assert_refused(b, forged(packet, n=7), match="says that 1 packets came before it")
@@ -301,8 +308,8 @@ def test_what_no_member_sends_is_refused() -> None:
 def test_an_extra_message_for_another_column_is_refused() -> None:
     _, extra = crowded()
     a = endpoint("bounded", process="a", members=tuple("abcd"), k=5)
-    assert_refused(a, forged(extra, control={3: {1: (1, 1)}}), match="is an extra message for")
-    control = {0: {2: (1, 1)}}
+    assert_refused(a, forged(extra, control={7: (1, 1)}), match="is an extra message for")
+    control = {8: (1, 1)}
     assert_refused(a, forged(extra, control=control), match="says that 1 packets came before")
 
 

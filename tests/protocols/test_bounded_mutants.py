@@ -8,7 +8,7 @@ import pytest
 from antecede import Packet, size
 from antecede.check import BrokenPromiseError
 from antecede.endpoint.messages import FREE
-from antecede.protocols.bounded import Bounded, Column
+from antecede.protocols.bounded import Bounded, Matrix
 from tests.protocols.support import promise_broken_by, run, scripts
 from tests.protocols.test_bounded import ALL_CASTS
 
@@ -17,9 +17,8 @@ class ClearsWithoutSending(Bounded):
     """Drops a column and sends no extra message for it."""
 
     def _trim(self) -> None:
-        while self._entries > self._k:
-            dest = self._chosen_column()
-            self._put(dest, own_of(self, dest))
+        while len(self._matrix) > self._k:
+            drop(self, self._chosen_column())
 
 
 class ImpatientExtras(Bounded):
@@ -35,10 +34,12 @@ class ForgetsOtherCopies(Bounded):
     """A receiver does not note the message for its other destinations."""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        before = self._columns.copy()
+        n, dests, before = self.view.n, others_of(packet), self._matrix
         places = super().taken(packet)
-        for dest in others_of(packet):
-            self._put(dest, before.get(dest, {}))
+        self._matrix = Matrix(
+            {place: cell for place, cell in self._matrix.items() if place % n not in dests}
+            | {place: cell for place, cell in before.items() if place % n in dests}
+        )
         return places
 
 
@@ -47,7 +48,7 @@ class DropsTooMuch(Bounded):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         for dest in others_of(packet):
-            self._put(dest, own_of(self, dest))
+            drop(self, dest)
         return super().taken(packet)
 
 
@@ -57,10 +58,12 @@ def others_of(packet: Packet) -> tuple[int, ...]:
     return content.view.list(content.dests & ~(1 << packet.dest_no | 1 << packet.source_no))
 
 
-def own_of(rules: Bounded, dest: int) -> Column:
-    """Return a column without the constraints by others."""
-    column = rules._columns.get(dest, {})
-    return {rules.me: column[rules.me]} if rules.me in column else {}
+def drop(rules: Bounded, dest: int) -> None:
+    """Drop the constraints on a process by others."""
+    n, own = rules.view.n, rules.me * rules.view.n + dest
+    for place in list(rules._matrix):
+        if place % n == dest and place != own:
+            del rules._matrix[place]
 
 
 class NeverTrims(Bounded):

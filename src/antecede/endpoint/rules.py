@@ -6,7 +6,7 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 ``seq << shift | sender``. What rules want to send besides goes into ``outbox``.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -182,7 +182,7 @@ class Rules:
         """
         raise NotImplementedError
 
-    def needs(self, packet: Packet) -> list[int]:
+    def needs(self, packet: Packet) -> Iterable[int]:
         """Return the keys that a packet asks for."""
         return NOBODY
 

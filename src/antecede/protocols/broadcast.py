@@ -24,7 +24,7 @@ from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, Saved, View, knows_too_much
 from antecede.endpoint.vectors import LATER, Vector, VectorWire
@@ -79,16 +79,8 @@ class Broadcast(Rules):
         return knows_too_much(self.made) if is_later and not self.is_stale else ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return VT(m): what the sender had delivered, and its own earlier messages."""
+        """Step 2: wait until VT(p) has come as far as VT(m), which lacks the message itself."""
         return packet.content.control
-
-    def blocker(self, packet: Packet) -> int:
-        """Step 2: wait until VT(p) has come as far as VT(m)."""
-        vector: Vector = packet.content.control
-        for key, mine in zip(vector, self.reached):
-            if key > mine:
-                return key
-        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: VT(p) takes in the message; the rest of VT(m) it has reached already."""
@@ -172,7 +164,6 @@ class Grouped(Broadcast):
     """
 
     WIRE: ClassVar = GroupedWire
-    blocker = Rules.blocker  # step 2
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)

@@ -4,10 +4,6 @@ For every process, a message names only the messages that directly precede it th
 for in turn need not be repeated. One more set, in the sender's own slot, names the direct
 predecessors of the message and so tells what the sender has delivered.
 
-Guarantee
----------
-Causal order; a message waits only while a real cause of it is missing.
-
 Differences from the paper
 --------------------------
 Only the abstract was available to us: this is a reconstruction, with the structures that others
@@ -35,7 +31,7 @@ References
    Computing Systems, 1997. https://doi.org/10.1109/FTDCS.1997.644737
 """
 
-from itertools import islice
+from itertools import accumulate
 from typing import ClassVar
 
 from antecede.endpoint.counts import larger
@@ -44,7 +40,7 @@ from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
 from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.endpoint.series import stepped, steps
+from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError
 
 Barrier = dict[int, int]
@@ -60,16 +56,14 @@ class DirectWire(Wire):
 
     def put(self, message: Message) -> bytes:
         shift, barriers = self.view.shift, message.control
-        senders: list[int] = []
-        numbers: list[int] = []
-        for barrier in barriers:
-            last = -1
-            for sender in sorted(barrier):
-                senders.append(sender - last - 1)
-                numbers.append(barrier[sender] >> shift)
-                last = sender
-        parts = [list(map(len, barriers)), senders, steps(numbers, message.seq)]
-        return b"".join([put_block(part) for part in (parts if senders else parts[:1])])
+        parts, sorts = [list(map(len, barriers))], list(map(sorted, barriers))
+        numbers = [b[k] >> shift for b, senders in zip(barriers, sorts) for k in senders]
+        if numbers:
+            parts += (
+                [gap for senders in sorts for gap in gaps(senders)],
+                steps(numbers, message.seq),
+            )
+        return b"".join(map(put_block, parts))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift, seq = self.view.n, self.view.shift, message.seq
@@ -79,19 +73,16 @@ class DirectWire(Wire):
             raise PeerError("has sets of messages that nobody sent")
         senders, at = get_block(data, at, total) if total else ((), at)
         codes, at = get_block(data, at, total) if total else ((), at)
-        numbers = stepped(codes, seq)
-        entries, barriers = iter(zip(senders, numbers, strict=True)), []
-        for size in sizes:
-            barrier: Barrier = {}
-            sender = -1
-            for gap, number in islice(entries, size):
-                sender += gap + 1
-                barrier[sender] = number << shift | sender
-            if sender >= n:
+        numbers, first, barriers = stepped(codes, seq), 0, list[Barrier]()
+        for end in accumulate(sizes):
+            whose = ascending(senders[first:end])
+            if whose and whose[-1] >= n:
                 raise PeerError("has sets of strangers")
+            barrier = {k: number << shift | k for k, number in zip(whose, numbers[first:end])}
             if barrier.get(message.sender, 0) >> shift >= seq:
                 raise PeerError("knows of later messages of its sender")
             barriers.append(barrier)
+            first = end
         if total and not 0 < min(numbers) <= max(numbers) <= COUNT_MAX:
             raise PeerError("has sets of messages that nobody sent")
         return tuple(barriers), at
@@ -178,7 +169,7 @@ class Direct(Rules):
             if not message.dests >> dest & 1:
                 kept = larger(kept, theirs)
             elif self._prune == "direct":
-                kept = larger(both_minus(kept, theirs, before), newest)
+                kept = larger(larger(minus(kept, before), minus(theirs, before)), newest)
             elif self._prune == "literal":
                 kept = larger(larger(kept, minus(theirs, before)), newest)
             else:
@@ -214,15 +205,6 @@ class Direct(Rules):
             saved.require(is_right, name, keys, "one message of each process")
             self.require_own(saved, name, barrier.get(self.me, 0) >> self.shift)
         return found
-
-
-def both_minus(left: Barrier, right: Barrier, less: Barrier) -> Barrier:
-    """Return the larger of both, without what is not newer than ``less``; a message's main cost."""
-    result = {sender: key for sender, key in left.items() if key > less.get(sender, 0)}
-    for sender, key in right.items():
-        if key > less.get(sender, 0) and key > result.get(sender, 0):
-            result[sender] = key
-    return result
 
 
 def minus(left: Barrier, right: Barrier) -> Barrier:

@@ -22,12 +22,13 @@ References
    https://doi.org/10.1016/0020-0190(91)90008-6
 """
 
+from collections.abc import Iterator
 from operator import gt
 from typing import ClassVar
 
 from antecede.endpoint.counts import Counted, Row, counted, misplaced
 from antecede.endpoint.info import Formula, ProtocolInfo
-from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, FREE, Message, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Saved, Wire, knows_too_much
 from antecede.endpoint.view import CACHE_MAX, View
@@ -149,17 +150,11 @@ class Matrix(Counted):
             return "" if self.is_stale else knows_too_much(self.made)
         return ""
 
-    def needs(self, packet: Packet) -> list[int]:
+    def needs(self, packet: Packet) -> Iterator[int]:
         """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
         me, shift = self.me, self.shift
-        return [row[me] << shift | k for k, row in enumerate(packet.content.control[0])]
-
-    def blocker(self, packet: Packet) -> int:
-        me, shift = self.me, self.shift
-        for row, mine in zip(packet.content.control[0], self.reached):
-            if row[me] > mine >> shift:
-                return row[me] << shift | mine & self.low
-        return FREE
+        for k, row in enumerate(packet.content.control[0]):
+            yield row[me] << shift | k
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the last message known of a process: the one that a count means is not later."""

@@ -6,24 +6,8 @@ on (``send(..., after=)``). Two matrices travel: one of the messages that later 
 and one of those sent in the meantime on which nothing depends yet. The second joins the first only
 when a send depends on something new.
 
-Guarantee
----------
-Semantic causal order: if a message depends on another, directly or indirectly, every process that
-gets both gets them in that order. Unrelated messages may arrive in any order, even from one sender.
-A message waits only for messages in the prefix ``MC`` of definition 5. With the default ``after``
-this is causal order.
-
-Names
------
-================================  ============================================================
-paper                             here
-================================  ============================================================
-``SENT_PREV``, ``SENT_CONC``      ``Semantic._prev``, ``._conc`` (row: sender)
-``DELIV``                         ``Rules.reached``, of each channel's unbroken beginning
-``MCV(e)[i]``                     ``Semantic._covered``
-``should_Semantically_Precede``   ``after > self._covered``
-``SP_M``, ``SC_M``                ``Message.control``, both before this send
-================================  ============================================================
+Unrelated messages may arrive in any order, even from one sender. A message waits only for messages
+in the prefix ``MC`` of definition 5. With the default ``after`` this is causal order.
 
 Differences from the paper
 --------------------------
@@ -127,11 +111,13 @@ class Semantic(Counted):
         n = view.n
         self._prev: Rows = [(0,) * n] * n
         self._conc: Rows = [(0,) * n] * n
+        """SENT_PREV and SENT_CONC (row: sender); ``reached`` is DELIV."""
         self._first, self._last = list(range(n)), list(range(n))
         """The keys of the last messages that ``_prev`` counts, and that either counts."""
         self._ahead: list[dict[int, int]] = [{} for _ in range(n)]
         """Messages delivered after a gap: place on the channel -> number."""
         self._covered = 0
+        """MCV(e)[i]."""
         self._open: list[tuple[int, int]] = []
         """Own sends after ``_covered``, oldest first: their events and numbers."""
 
