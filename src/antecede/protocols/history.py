@@ -124,9 +124,9 @@ class HistoryWire(Wire):
         return tuple(sorted([row for row in known if row[1]])), tuple(before)
 
     def measure(self, packet: Packet) -> ControlSize:
-        past = dict(enumerate(packet.content.control[1]))
-        count, dests, size = logs.size(len(past), {i: old.dests for i, old in past.items()})
-        return ControlSize(count, dests, size + sum([len(old.payload) for old in past.values()]))
+        _, past = packet.content.control
+        count, dests, size = logs.size(len(past), {i: old.dests for i, old in enumerate(past)})
+        return ControlSize(count, dests, size + sum([len(old.payload) for old in past]))
 
 
 class History(Rules):
