@@ -25,7 +25,6 @@ References
 """
 
 from bisect import insort
-from collections.abc import Iterator
 from typing import ClassVar, Final, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
@@ -219,16 +218,35 @@ class Phases(Rules):
                 self._asked[member] = stamp
                 self.say(member, (False, stamp, self._last[member]))
 
-    def needs(self, packet: Packet) -> Iterator[int]:
-        """Yield the packet before on the channel, and what must be heard and delivered first."""
+    def needs(self, packet: Packet) -> list[int]:
+        """Return the packet before on the channel, and what must be heard and delivered first."""
         message, shift, own = packet.content, self.shift, self._heard + packet.source_no
-        yield packet.n - 1 << shift | self._channel + packet.source_no
+        keys = [packet.n - 1 << shift | self._channel + packet.source_no]
         stamps = message.control[1] if message.seq else ()
         for stamp, others, pending in zip(stamps, self._others, self._pending):
             if stamp and others:
-                yield from [stamp << shift | place for place in others if place != own]
+                level = stamp << shift
+                keys += [level | place for place in others if place != own]
                 if pending and pending[0][0] <= stamp:
-                    yield pending[0][1]
+                    keys.append(pending[0][1])
+        return keys
+
+    def blocker(self, packet: Packet) -> int:
+        """Return the first of these that is missing; hot, so it makes no list of them."""
+        source, shift, reached = packet.source_no, self.shift, self.reached
+        own, channel = self._heard + source, self._channel + source
+        if packet.n - 1 > reached[channel] >> shift:
+            return packet.n - 1 << shift | channel
+        stamps = packet.content.control[1] if packet.content.seq else ()
+        for stamp, others, pending in zip(stamps, self._others, self._pending):
+            if stamp and others:
+                level = stamp << shift
+                for place in others:
+                    if reached[place] < level and place != own:
+                        return level | place
+                if pending and pending[0][0] <= stamp:
+                    return pending[0][1]
+        return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Answer a question, or deliver: know what the message's sender knew."""
