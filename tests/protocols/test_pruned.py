@@ -314,21 +314,21 @@ class WithoutReplacing(Pruned):
 class WithoutComparing(Pruned):
     """R5 and R6 left out: both sides are simply united."""
 
-    def _merge(self, their_tops: Tops, theirs: Log) -> None:
+    def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
         before = self._log
-        super()._merge(their_tops, theirs)
-        for key, mask in before.items():
-            self._log[key] = self._log.get(key, 0) | mask
+        super().merge(message, key, tops, log)
+        for old, mask in before.items():
+            self._log[old] = self._log.get(old, 0) | mask
 
 
 class WithoutNewest(Pruned):
     """R9 also drops the newest entry when it is empty, and absence loses its meaning."""
 
-    def _merge(self, their_tops: Tops, theirs: Log) -> None:
-        super()._merge(their_tops, theirs)
+    def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
+        super().merge(message, key, tops, log)
         newest = list(range(self.view.n))
-        for key in self._log:
-            newest[key & self.low] = max(key, newest[key & self.low])
+        for one in self._log:
+            newest[one & self.low] = max(one, newest[one & self.low])
         self._tops = newest
 
 

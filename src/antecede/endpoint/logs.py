@@ -7,11 +7,12 @@ distance from their sender's newest: these *places*, ``(top - clock) << shift | 
 and close together.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from antecede.endpoint.messages import ID_BYTES, PAIR_BYTES, ControlSize, MessageId, is_key
+from antecede.endpoint.messages import FREE, ID_BYTES, PAIR_BYTES, ControlSize, MessageId, is_key
 from antecede.endpoint.numbers import (
     BYTE,
     FEW,
@@ -24,7 +25,8 @@ from antecede.endpoint.numbers import (
     read_varint,
     varint,
 )
-from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, Wire
+from antecede.endpoint.rules import NOBODY, Message, Own, Packet, Rules, View, Wire
+from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.errors import PeerError
 
 Tops = list[int]
@@ -127,8 +129,13 @@ def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
 
 def size(count: int, log: Log) -> ControlSize:
     """Return the size of so many entries with the destinations of a log."""
-    dests = sum(map(int.bit_count, log.values()))
+    dests = named(log)
     return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
+
+
+def named(log: Log) -> int:
+    """Return how many destinations the entries of a log name together."""
+    return sum(map(int.bit_count, log.values()))
 
 
 def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
@@ -168,30 +175,59 @@ def get_keys(data: bytes, at: int, message: Message) -> tuple[list[int], int]:
 
 
 class Logged(Rules):
-    """What rules that keep a log, and whose messages carry one, have in common."""
+    """The algorithm of [KS98] on such a log, as printed; subclasses change single steps."""
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._tops: Tops = list(range(view.n))
+        self._tops: Tops = list(range(view.n))  # (i, 0, {}) for all i
         self._log: Log = {}
 
+    def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
+        """SND(2) to SND(5); what the copy for d alone says are the keys of those that named d."""
+        key, dests = message.seq << self.shift | self.me, message.dests & ~(1 << self.me)
+        needs = take(self._log, dests)  # SND(2), SND(3)
+        message.control = tops, log = self._tops, self._log
+        self._tops, self._log = entered(tops, log, key, dests, self.view.low)  # SND(4)
+        return needs
+
+    def check(self, packet: Packet) -> str:
+        """Refuse O_M if it has an entry of ours with a clock that we have not reached."""
+        newest = packet.content.control[0][self.me] >> self.shift
+        return self.too_new(newest) if newest > self.made else ""
+
     def needs(self, packet: Packet) -> list[int]:
+        """RCV(1): the entries of O_M that name us; M waits until SR_j has reached them all."""
         return packet.own or NOBODY
 
+    def blocker(self, packet: Packet) -> int:
+        """RCV(1), the Delivery Condition: return a need that SR_j has not reached, or FREE."""
+        if packet.own:
+            reached, low = self.reached, self.low
+            for key in packet.own:
+                if key > reached[key & low]:
+                    return key
+        return FREE
+
+    def taken(self, packet: Packet) -> tuple[int, ...]:
+        """RCV(2) to RCV(5)."""
+        message = packet.content
+        self.reached[message.sender] = key = message.seq << self.shift | message.sender
+        self.merge(message, key, *message.control)
+        return self.places[message.sender]
+
+    def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
+        """RCV(3) and RCV(4): merge what a message brought, and its own entry without us."""
+        low, rest = self.view.low, message.dests & ~(1 << message.sender | 1 << self.me)
+        tops, log = entered(tops, log, key, rest, low)
+        self._tops, self._log = merged(self._tops, self._log, tops, log, low)
+
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Compare with TS(sender, O_M)."""
         return packet.content.control[0][sender] >> self.shift >= seq
 
-    def enter(self, message: Message, log: Log) -> None:
-        """SND(4): enter a message of ours into what is left of the log."""
-        key, dests = message.seq << self.shift | self.me, message.dests & ~(1 << self.me)
-        self._tops, self._log = entered(self._tops, log, key, dests, self.low)
-
-    def merge(self, packet: Packet, key: int) -> None:
-        """RCV(3) and RCV(4): merge what a message brought, and its own entry without us."""
-        content = packet.content
-        rest = content.dests & ~(1 << content.sender | 1 << self.me)
-        tops, log = entered(content.control[0], content.control[1], key, rest, self.low)
-        self._tops, self._log = merged(self._tops, self._log, tops, log, self.low)
+    def kept(self) -> object:
+        """Return LOG_j: sorted entries (sender, clock, destinations)."""
+        return spelt(self.view, self._tops, self._log)
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
         return explicit(self.view, self._log)
@@ -201,6 +237,70 @@ class Logged(Rules):
 
     def keep(self, saved: Saved) -> None:
         self._tops, self._log = keep_log(self, saved, self._tops, self._log)
+
+
+class Unordered(Rules):
+    """Rules that may deliver the messages of a channel in any order; every packet is a message.
+
+    Of each channel they keep its beginning that is delivered without a gap, and what is beyond.
+    """
+
+    def __init__(self, view: View, me: int) -> None:
+        super().__init__(view, me)
+        self._places = [0] * view.n
+        """How long the beginnings are, and the key of the last message of each."""
+        self._keys = list(range(view.n))
+        self._ahead: list[dict[int, int]] = [{} for _ in range(view.n)]
+        """What is delivered beyond: keys by place; and all these keys."""
+        self._beyond: set[int] = set()
+
+    def missing(self, packet: Packet) -> list[int]:
+        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
+        return [key for key in self.needs(packet) if not self.is_delivered(key)]
+
+    def blocker(self, packet: Packet) -> int:
+        return next(iter(self.missing(packet)), FREE)
+
+    def is_delivered(self, key: int) -> bool:
+        """Tell whether a message for this process is delivered."""
+        return key <= self._keys[key & self.low] or key in self._beyond
+
+    def deliver(self, packet: Packet) -> int:
+        """RCV(2): note that a message is delivered; return its key."""
+        source, place, made = packet.source_no, packet.n, self.key(packet)
+        self.reached[source] = max(made, self.reached[source])
+        ahead, key = self._ahead[source], made
+        if place != self._places[source] + 1:
+            ahead[place] = key
+            self._beyond.add(key)
+            return made
+        while place + 1 in ahead:
+            place += 1
+            key = ahead.pop(place)
+            self._beyond.remove(key)
+        self._places[source], self._keys[source] = place, key
+        return made
+
+    def newest(self, sender: int) -> int:
+        return self._keys[sender] >> self.shift
+
+    def ahead(self, sender: int) -> list[int]:
+        return [key >> self.shift for key in self._ahead[sender].values()]
+
+    def keep_delivered(self, saved: Saved) -> None:
+        """Keep what is delivered."""
+        low, most = self.low, (SAVED_MAX + 1 << self.shift) - 1
+        self._places = saved.numbers("places", self._places)
+        self._keys = saved.keys("keys", self._keys, self.shift)
+        self._ahead = saved.each(
+            "ahead", self._ahead, in_pairs, lambda one: saved.as_by_number("ahead", one, most, most)
+        )
+        self._beyond = {key for ahead in self._ahead for key in ahead.values()}
+        for source, ahead in enumerate(self._ahead):
+            first, places = self._places[source] + 2, [*ahead]
+            is_right = places == sorted(places) and min(places, default=first) >= first
+            is_right = is_right and all(low < k and k & low == source for k in ahead.values())
+            saved.require(is_right, "ahead", ahead, "messages beyond the first gap, in order")
 
 
 class LogWire(Wire):
@@ -242,29 +342,17 @@ class LogWire(Wire):
             if form > 3:
                 raise PeerError(OTHER_FORM)
             return (tops, {}), at
-        how, high, place = form >> 4, ~low, -1
+        how = form >> 4
         named = 0 if self.names_dests else message.dests & ~(1 << message.sender)
-        log: Log = {}
         if how == PAIRS:
             log, at = self._get_pairs(data, at, length, tops, named)
             is_right, is_named = not form & 12, False
-        elif how == Sets.SINGLES:
-            gaps, at = get_column(data, at, length, form >> 2 & 3)
-            numbers, at = self.sets.get_numbers(data, at, length)
-            bits = self.sets.bits
-            for gap, number in zip(gaps, numbers):
-                place += gap + 1
-                log[tops[place & low] - (place & high)] = bits[number]
-            is_right, is_named = length > FEW, False
-            for dest in self.view.list(named):
-                is_named |= dest in numbers
         else:
             gaps, at = get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
-            for gap, mask in zip(gaps, masks):
-                place += gap + 1
-                log[tops[place & low] - (place & high)] = mask
-            is_right, is_named = True, reduce(or_, masks) & named > 0
+            log = dict(zip(self._keys(gaps, tops), masks))
+            is_right = how != Sets.SINGLES or length > FEW
+            is_named = reduce(or_, masks) & named > 0
         if not is_right:
             raise PeerError(OTHER_FORM)
         if min(log) <= low or is_named:
@@ -300,10 +388,7 @@ class LogWire(Wire):
             needs = [tops[place & low] - (place & ~low)]
         else:
             gaps, at = get_column(data, at, code >> 3, code >> 1 & 3)
-            needs, place = [], -1
-            for gap in gaps:
-                place += gap + 1
-                needs.append(tops[place & low] - (place & ~low))
+            needs = self._keys(gaps, tops)
             if len(needs) < 2:
                 raise PeerError(OTHER_FORM)
         if min(needs) <= low:
@@ -317,6 +402,15 @@ class LogWire(Wire):
     def measure(self, packet: Packet) -> ControlSize:
         tops, log = _carried(packet)
         return size(len(entries(self.view, tops, log)), log)
+
+    def _keys(self, gaps: Sequence[int], tops: Tops) -> list[int]:
+        """Return the messages whose places, ascending, have these gaps."""
+        low, high, place = self.view.low, ~self.view.low, -1
+        keys = []
+        for gap in gaps:
+            place += gap + 1
+            keys.append(tops[place & low] - (place & high))
+        return keys
 
     def _put_pairs(self, places: list[int], by_place: Log) -> bytes:
         """Return the entries of a short log, or nothing if one has several destinations."""

@@ -9,9 +9,9 @@ reader refuses what no writer writes.
 from binascii import a2b_base64, a2b_hex, b2a_base64, b2a_hex
 from bisect import bisect
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache
 from itertools import chain
-from operator import or_, sub
+from operator import sub
 from typing import Final
 
 from antecede.endpoint.messages import COUNT_MAX
@@ -304,8 +304,8 @@ class Sets:
         self._cost = bits + 1
         self.bits = [1 << number for number in range(n)]
         """By member, the set of it alone."""
-        self._lists: dict[int, tuple[tuple[int, ...], str]] = {}
-        self._sets: dict[bytes | tuple[int, ...], int] = {}
+        self._list: Final = lru_cache(CACHE_MAX)(self._list_of)
+        self._set: Final = lru_cache(CACHE_MAX)(self._set_of)
 
     def put(self, masks: list[int]) -> tuple[int, bytes]:
         """Return the number of the form, and some sets that are not empty."""
@@ -316,8 +316,7 @@ class Sets:
                 return self.SINGLES, self._put_numbers([length - 1 for length in lengths])
             width = 8 if len(lengths) <= FEW else self._width
             return self.SINGLES, put_lane(bytes(lengths).translate(_LESS), width)
-        find = self._lists.get
-        lists = [find(mask) or self._list(mask) for mask in masks]
+        lists = list(map(self._list, masks))
         codes = [number for numbers, _ in lists for number in numbers]
         large = codes.count(n)
         if not self._is_list(len(codes), large, len(masks)):
@@ -333,7 +332,7 @@ class Sets:
         """Read so many sets, and return the place behind them."""
         n = self.view.n
         if form == self.SINGLES:
-            numbers, at = self.get_numbers(data, at, count)
+            numbers, at = self._get_numbers(data, at, count)
             try:
                 return [self.bits[number] for number in numbers], at
             except IndexError:
@@ -341,7 +340,7 @@ class Sets:
         if form == self.LISTS:
             extra, at = read_varint(data, at)
             length = count + extra
-            codes, at = self.get_numbers(data, at, length)
+            codes, at = self._get_numbers(data, at, length)
             large = codes.count(n)
             text, at = _get_digits(data, at, length + large * n, 1)
             masks = self._sets_of(codes, text, length)
@@ -362,14 +361,11 @@ class Sets:
         """Tell whether lists are as short as bits."""
         return codes * self._cost + large * self.view.n <= sets * self.view.n
 
-    def _list(self, mask: int) -> tuple[tuple[int, ...], str]:
+    def _list_of(self, mask: int) -> tuple[tuple[int, ...], str]:
         """Return a set's members, and a mark for each: 1 if another one follows."""
-        if len(self._lists) >= CACHE_MAX:
-            self._lists.clear()
         is_large = mask.bit_count() > self._large
         numbers = (self.view.n,) if is_large else self.view.list(mask)
-        found = self._lists[mask] = numbers, "1" * (len(numbers) - 1) + "0"
-        return found
+        return numbers, "1" * (len(numbers) - 1) + "0"
 
     def _sets_of(self, codes: bytes | tuple[int, ...], text: str, length: int) -> list[int]:
         n, masks, first, behind = self.view.n, list[int](), 0, length
@@ -378,12 +374,13 @@ class Sets:
         for run in runs:
             end = first + len(run) + 1
             part = codes[first:end]
-            mask = self._sets.get(part)
-            if mask is None and len(part) == 1 and part[0] == n:
+            if part[0] == n and not run:
                 mask = int(text[behind : behind + n], 2)
                 behind += n
                 is_right &= mask.bit_count() > self._large
-            masks.append(self._set_of(part) if mask is None else mask)
+            else:
+                mask = self._set(part)
+            masks.append(mask)
             first = end
         if not is_right:
             raise PeerError(_NOT_SHORTEST)
@@ -392,10 +389,7 @@ class Sets:
     def _set_of(self, part: bytes | tuple[int, ...]) -> int:
         if list(part) != sorted(set(part)) or part[-1] >= self.view.n or len(part) > self._large:
             raise PeerError(_NOT_SHORTEST)
-        if len(self._sets) >= CACHE_MAX:
-            self._sets.clear()
-        mask = self._sets[part] = reduce(or_, [1 << number for number in part])
-        return mask
+        return sum([1 << number for number in part])
 
     def _get_masks(self, data: bytes, at: int, count: int) -> tuple[list[int], int]:
         n, full = self.view.n, self.view.everyone
@@ -414,7 +408,7 @@ class Sets:
             return b"".join([number.to_bytes(2, "big") for number in numbers])
         return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
 
-    def get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
+    def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
         """Read so many numbers of members, or others, and return the place behind them."""
         if not self._is_wide:
             return get_lane(data, at, count, 8 if count <= FEW else self._width)

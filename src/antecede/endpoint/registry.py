@@ -32,7 +32,14 @@ def register(module: ModuleType) -> None:
     assert rules, f"{name}.py has no class {wanted}; name its rules so"
     assert citation.tag, f"the References in {name}.py must begin with {CITATION_FORM}"
     paper = rules.INFO.paper or f"{', '.join(citation.surnames)} {citation.year}"
-    rules.INFO = _infos[name] = replace(rules.INFO, name=name, paper=paper, citation=citation)
+    info = _infos[name] = replace(rules.INFO, name=name, paper=paper, citation=citation)
+    for made in vars(module).values():  # these rules, and those that options ask for instead
+        if (
+            isinstance(made, type)
+            and issubclass(made, Rules)
+            and made.__module__ == module.__name__
+        ):
+            made.INFO = info
     _rules[name] = rules
 
 

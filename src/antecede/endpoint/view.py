@@ -7,12 +7,13 @@ of one sender compare like their numbers.
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
 DIGEST_BYTES: Final = 3
 CACHE_MAX: Final = 4096
-"""How many entries a cache may have before it is emptied."""
+"""How many entries a cache may have."""
 
 
 class View:
@@ -38,25 +39,12 @@ class View:
         self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
         self.forms: Any
         """How controls look, a ``rules.Wire``; set by the registry, which knows the protocols."""
-        self.lists: Final[dict[int, tuple[int, ...]]] = {}
-        """What :meth:`list` returned before."""
+        self.list: Final = lru_cache(CACHE_MAX)(_numbers)
+        """Return the numbers in a mask, ascending."""
 
     def mask(self, names: Iterable[str]) -> int:
         """Return the mask of some members."""
         return sum([1 << number for number in {self.numbers[name] for name in names}])
-
-    def list(self, mask: int) -> tuple[int, ...]:
-        """Return the numbers in a mask, ascending."""
-        found = self.lists.get(mask)
-        if found is None:
-            if len(self.lists) >= CACHE_MAX:
-                self.lists.clear()
-            numbers, rest = [], mask
-            while rest:
-                numbers.append((rest & -rest).bit_length() - 1)
-                rest &= rest - 1
-            found = self.lists[mask] = tuple(numbers)
-        return found
 
     def names(self, mask: int) -> tuple[str, ...]:
         """Return the names in a mask, sorted."""
@@ -74,3 +62,11 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({self.number}, {self.members}, {self.protocol!r}, {self.options})"
+
+
+def _numbers(mask: int) -> tuple[int, ...]:
+    numbers = []
+    while mask:
+        numbers.append((mask & -mask).bit_length() - 1)
+        mask &= mask - 1
+    return tuple(numbers)

@@ -45,7 +45,6 @@ References
 
 from typing import Any, ClassVar
 
-from antecede.endpoint import logs
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import CLOCK_BYTES, PAIR_BYTES, ControlSize, Message, Packet
@@ -160,9 +159,8 @@ class Acknowledged(Logged):
             self._tell(dest)
             if self._releases:
                 self._owed[dest].append(message.seq)
-        needs = logs.take(self._log, message.dests & ~(1 << self.me))
-        message.control = self._tops, self._log, self._mark()
-        self.enter(message, self._log)
+        needs = super().stamp(message, others, event, after)
+        message.control = *message.control, self._mark()
         return needs
 
     def check(self, packet: Packet) -> str:
@@ -188,7 +186,7 @@ class Acknowledged(Logged):
         corrections = self._corrections(packet, tops, log)
         self._learn(source, mark)
         self.reached[source] = key = self.key(packet)
-        self.merge(packet, key)
+        self.merge(message, key, tops, log)
         self._purge()
         self._answer(source, (message.seq, self._mark(), corrections))
         return self.places[source]

@@ -46,9 +46,8 @@ References
 
 from typing import Any, ClassVar, cast
 
-from antecede.endpoint.delivered import Unordered
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.logs import Log, Logged, LogWire, Tops
+from antecede.endpoint.logs import Log, Logged, LogWire, Tops, Unordered, entered
 from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.rules import NOBODY, Own, Saved, View
@@ -135,12 +134,14 @@ class NonAtomic(Unordered, Logged):
             if rest:
                 log[key] = rest
         message.control = self._tops, log, self._first
-        self.enter(message, log)
+        key = message.seq << self.shift | self.me
+        self._tops, self._log = entered(self._tops, log, key, dests, self.low)
         return {dest: sorted(self._aside[dest]) for dest in others if self._aside[dest]}
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2) to RCV(5)."""
-        self.merge(packet, self.deliver(packet))
+        tops, log, _ = packet.content.control
+        self.merge(packet.content, self.deliver(packet), tops, log)
         mine = 1 << self.me
         for key in [k for k, mask in self._log.items() if mask & mine and self.is_delivered(k)]:
             self._log[key] &= ~mine

@@ -57,7 +57,7 @@ from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.logs import Control, Log, LogWire, Tops
+from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
 from antecede.endpoint.messages import COUNT_MAX, FREE, PAIR_BYTES, ControlSize, MessageId
 from antecede.endpoint.numbers import BYTE, put_ascending
 from antecede.endpoint.rules import ALIKE, NOBODY, Message, Own, Packet, Rules, Saved, View, Wire
@@ -268,11 +268,11 @@ class Optimal(Rules):
 # Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
 
 
-class Remarks(Optimal):
-    """``hardware_multicast`` and ``lookahead``. All is merged at once, so ``_heard`` is empty."""
+class Remarks(Logged):
+    """``hardware_multicast`` and ``lookahead``."""
 
+    WIRE: ClassVar = OptimalWire
     blocker = Rules.blocker  # goes by needs(), not by packet.own
-    repeat, repeated = Rules.repeat, Rules.repeated  # no runs
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -283,11 +283,10 @@ class Remarks(Optimal):
         """SND(2) to SND(5); with hardware multicast O_M is the log before SND(2), for all."""
         before = self._log.copy()
         needs = super().stamp(message, others, event, after)
-        if self._is_hardware:
-            message.control = self._tops, before
-            needs = ALIKE
-        self._merge()
-        return needs
+        if not self._is_hardware:
+            return needs
+        message.control = message.control[0], before
+        return ALIKE
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1); with hardware multicast the shared log names us where we have to wait."""
@@ -315,8 +314,7 @@ class Remarks(Optimal):
         if self._looks_ahead:
             self._drop_delivered()
         else:
-            self._heard.append((key, message.dests, self._carried(packet)))
-            self._merge()
+            self.merge(message, key, *self._carried(packet))
         return self.places[message.sender]
 
     def _carried(self, packet: Packet) -> Control:
@@ -378,7 +376,7 @@ class DifferentialWire(Wire):
         return logs.size(len(gone) + len(fresh), fresh)
 
 
-class Differential(Optimal):
+class Differential(Logged):
     """``differential``: a packet says what changed since the one before on its channel.
 
     So a channel's packets are handled in order. ``reached`` has two halves: SR_j by sender, then,
@@ -388,7 +386,6 @@ class Differential(Optimal):
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
     blocker = Rules.blocker  # goes by needs(), not by packet.own
-    repeat, repeated = Rules.repeat, Rules.repeated  # no runs
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -455,9 +452,8 @@ class Differential(Optimal):
         self.reached[source] = self.key(packet)
         self.reached[place] = packet.n << self.shift + 1 | place
         log = {key: rest for key, mask in entries.items() if (rest := mask & ~bit)}  # RCV(3)
-        control = logs.newest(self.view, entries), log
-        self._heard.append((message.seq << self.shift | source, message.dests, control))
-        self._merge()
+        tops = logs.newest(self.view, entries)
+        self.merge(message, message.seq << self.shift | source, tops, log)
         return source, place
 
     def keep(self, saved: Saved) -> None:

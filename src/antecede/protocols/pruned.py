@@ -88,53 +88,29 @@ class Pruned(Logged):
         self._replaced = self._delivered = self._already = 0
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """S1 to S5."""
-        dests = message.dests & ~(1 << self.me)
-        needs = logs.take(self._log, dests)  # S2: just replaced; S3 is done by the form of the log
-        self._replaced += sum(map(len, needs.values()))
-        message.control = tops, log = self._tops, self._log  # S4
+        """S1 to S5; S3 is done by the form of the log."""
+        before = logs.named(self._log)
+        needs = super().stamp(message, others, event, after)
+        tops, log = message.control  # S4
+        self._replaced += before - logs.named(log)  # S2: just replaced
         last = tops[self.me]
         self._stale = last if last > self.low and last not in log else 0
-        key = message.seq << self.shift | self.me
-        self._tops, self._log = logs.entered(tops, log, key, dests, self.low)  # S5
         return needs
 
-    def taken(self, packet: Packet) -> tuple[int, ...]:
-        """R3 to R9; R1 asks for DC, the needs."""
-        message, sender = packet.content, packet.content.sender
-        self.reached[sender] = key = message.seq << self.shift | sender  # R3
-        tops, log = message.control
-        rest = message.dests & ~(1 << sender | 1 << self.me)  # R4: just delivered
+    def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
+        """R4 to R7, after R1 to R3; R8 never finds anything, and the log's form does R9.
+
+        Of the destinations that either side names, those that do not stay are *already* pruned.
+        """
+        rest = message.dests & ~(1 << message.sender | 1 << self.me)  # R4: just delivered
         self._delivered += 1
         self._stale = 0
-        self._merge(*logs.entered(tops, log, key, rest, self.low))
-        return self.places[sender]
-
-    def _merge(self, their_tops: Tops, theirs: Log) -> None:
-        """R5 to R7; R8 never finds anything, and R9 is done by the form of the log."""
-        tops, mine, low = self._tops, self._log, self.low
-        log: Log = {}
-        already = 0
-        for key, mask in mine.items():
-            other = theirs.get(key)
-            if other is not None:  # R6: what both name stays
-                if both := mask & other:
-                    log[key] = both
-                already += (mask ^ other).bit_count()
-            elif key > their_tops[key & low]:
-                log[key] = mask
-            else:  # R5: missing there, although something newer is known
-                already += mask.bit_count()
-        for key, mask in theirs.items():
-            if key not in mine:
-                if key > tops[key & low]:
-                    log[key] = mask
-                else:  # R5
-                    already += mask.bit_count()
-        both_tops = zip(tops, their_tops, strict=True)
-        self._tops = [a if a > b else b for a, b in both_tops]
-        self._log = log
-        self._already += already
+        mine, theirs = self._log, logs.entered(tops, log, key, rest, self.low)[1]
+        super().merge(message, key, tops, log)  # R5 to R7
+        common = {key: mask for key, mask in self._log.items() if key in mine and key in theirs}
+        # What stays counts once for each side that named it.
+        self._already += logs.named(mine) + logs.named(theirs)
+        self._already -= logs.named(self._log) + logs.named(common)
 
     def kept(self) -> object:
         """Return CI: sorted entries (sender, clock, destinations)."""

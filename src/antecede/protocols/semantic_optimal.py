@@ -57,9 +57,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 
 from antecede.endpoint import logs
-from antecede.endpoint.delivered import Unordered
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.logs import Entries, Log
+from antecede.endpoint.logs import Entries, Log, Unordered
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
 from antecede.endpoint.rules import Own, View, Wire
