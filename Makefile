@@ -13,7 +13,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 # Random tests, which try much more if ANTECEDE_TIMES is set.
 RANDOM := $(addprefix tests/,audit/test_windows.py audit/test_engines.py check/test_explore.py inbox/test_durable.py \
-  net/test_churn.py net/test_voting.py protocols reorder/test_machine.py)
+  net/test_churn.py net/test_voting.py protocols reorder/test_machine.py wire)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup study test coverage check format bench explore fuzz soak docs lock clean

@@ -9,8 +9,9 @@ import pytest
 from antecede.events.formats import FORMATS
 from antecede.events.sources import Source
 from tests.events.fuzz import Campaign, samples
+from tests.support.rounds import some
 
-STEPS = 60
+STEPS = some(90)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -7,6 +7,7 @@ import pytest
 import antecede
 from antecede import Codec, OtherViewError, PeerError, UsageError
 from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX
+from tests.support.rounds import some
 from tests.support.wire_runs import Run, names, variants
 from tests.wire.fuzz import Campaign
 
@@ -23,7 +24,7 @@ def codec_of(run: Run) -> Codec:
 def test_what_is_encoded_can_be_decoded(
     protocol: str, options: dict[str, object], count: int
 ) -> None:
-    run = Run(protocol, names(count), count, options).go(120 if count < 20 else 60)
+    run = Run(protocol, names(count), count, options).go(some(180 if count < 20 else 90))
     codec = codec_of(run)
     assert run.packets
     for packet in run.packets:
@@ -75,7 +76,7 @@ def test_groups_of_any_size_write_what_they_read(count: int) -> None:
     chance = random.Random(count)
     ends = [antecede.endpoint("optimal", process=name, members=members) for name in members]
     codec = Codec(ends[0])
-    for step in range(3 * min(count, 256)):
+    for step in range(some(3 * min(count, 256))):
         sender = step % count
         dests = chance.sample(members, chance.choice((1, 2, 3, count // 2)))
         for packet in ends[sender].send(dests).packets[:40]:

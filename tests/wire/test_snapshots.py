@@ -6,6 +6,7 @@ import pytest
 
 import antecede
 from antecede import Codec, SnapshotError, UsageError
+from tests.support.rounds import some
 from tests.support.wire_runs import Run, names, variants
 
 VARIANTS = variants()
@@ -24,8 +25,8 @@ def test_restoring_before_every_call_changes_nothing(
         assert codec.snapshot(made) == data
         return made
 
-    plain = Run(protocol, names(4), 3, options | {"pull": pull}).go(150)
-    restored = Run(protocol, names(4), 3, options | {"pull": pull}, swap=saved).go(150)
+    plain = Run(protocol, names(4), 3, options | {"pull": pull}).go(some(150))
+    restored = Run(protocol, names(4), 3, options | {"pull": pull}, swap=saved).go(some(150))
     assert restored.packets == plain.packets
     assert restored.deliveries == plain.deliveries
     assert plain.deliveries
