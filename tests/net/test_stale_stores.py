@@ -71,6 +71,28 @@ def test_a_store_that_was_put_back_from_an_old_copy_stops_the_node(
     assert any("is older than what" in text for text in caplog.messages)
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_store_that_is_empty_again_is_found_out_by_those_who_know_another(is_alone: bool) -> None:
+    async def use(network: Network, seed: int) -> None:
+        store, transport = Disk(network).view(), network.transport("a")
+        async with Node("a", peers=NAMES, transport=transport, store=store, seed=seed) as a:
+            await a.send(["b", "c"], b"x")
+            await a.flush()
+
+    async def main() -> None:
+        network = Network(seed=1)
+        stores = [Disk(network).view() for _ in range(2)]
+        async with node_on(network, "b", store=stores[0]), node_on(network, "c", store=stores[1]):
+            await use(network, 1)
+            if is_alone:
+                network.partition(["a", "b"], ["c"])
+            async with asyncio.timeout(600):
+                with pytest.raises((StoreError, NodeClosedError), match=WORDS):
+                    await use(network, 2)
+
+    run(main())
+
+
 def test_a_journal_that_lost_its_end_is_found_out_by_what_peers_have() -> None:
     async def main() -> None:
         network = Network(seed=1)

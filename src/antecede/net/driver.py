@@ -616,6 +616,10 @@ class Driver:
             msg = f"{peer.name!r} has lost its store since it and this node last met; {_ANEW}"
             raise PeerError(msg)
         if head.dest and head.dest != machine.identity:
+            joined = machine.group.members[machine.setup.process].joined
+            if self.is_durable and head.view >= joined:
+                self._prove_stale(peer.name, f"{peer.name} knows another store of it")
+                return False
             msg = f"this node has lost its store since {peer.name!r} and it last met; {_ANEW}"
             raise PeerError(msg)
         if head.dest and self.is_durable and self._is_newer(peer.name, head):
@@ -698,6 +702,9 @@ class Driver:
                 "empty store"
             )
             tell(logging.ERROR, process, "stale store", self.stale[name], peer=name)
+            wake_all(self._input_waiters)
+            for link in self.peers[name].links.values():
+                link.wake()
         others = list(self.peers)
         if is_quorum(self.stale, others) and len(self.stale) >= min(2, len(others)):
             self.machine.is_stale = True
