@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from antecede import Codec
 from antecede.replicas import Outcome, Replica
-from antecede.replicas.oracle import NotCausalError
+from tests.support.replica_oracle import NotCausalError
 
 Copies = frozenset[tuple[int, str]]
 

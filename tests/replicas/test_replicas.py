@@ -10,8 +10,8 @@ from antecede import Codec, PeerError, UsageError
 from antecede.endpoint import logs
 from antecede.endpoint.messages import Packet
 from antecede.replicas import Answer, Replica, replica
-from antecede.replicas.oracle import NotCausalError
 from tests.replicas.explorer import Explorer
+from tests.support.replica_oracle import NotCausalError
 from tests.support.replica_rig import random_run
 
 NAMES = ("a", "b", "c")

@@ -13,8 +13,8 @@ from typing import cast
 from antecede import Codec, MessageId, Packet
 from antecede.protocols.specs.optimal import Entries, spelt
 from antecede.replicas import Outcome, Replica
-from antecede.replicas import specification as spec
-from antecede.replicas.oracle import CausalMemory, NotCausalError
+from tests.support import replica_specification as spec
+from tests.support.replica_oracle import CausalMemory, NotCausalError
 
 Where = dict[str, tuple[str, ...]]
 Step = tuple[str, ...]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from antecede import MessageId
 from antecede.errors import AntecedeError
 from antecede.replicas import Outcome, Replica
-from antecede.replicas.oracle import CausalMemory, NotCausalError
+from tests.support.replica_oracle import CausalMemory, NotCausalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
