@@ -57,6 +57,32 @@ class Scale:
         """Return the delay that the user asked for, or else this."""
         return self.chosen_delay or delay
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether an experiment is to run its shorter form."""
+        return self.points < 6
+
+    def cases(
+        self,
+        series: Iterable[str] | Mapping[str, Mapping[str, Any]],
+        arguments: Mapping[str, Any],
+        x: float,
+        facet: str = "",
+        *,
+        workload: str = "paper",
+        most_seeds: int | None = None,
+    ) -> list[Case]:
+        """Return a case per seed and series; those of a seed run on the same schedule.
+
+        A series runs the protocol that its key begins with, with the options that a mapping gives.
+        """
+        chosen = series if isinstance(series, Mapping) else {key: {} for key in series}
+        return [
+            Case(key.partition(":")[0], workload, arguments, seed, key, x, facet, options)
+            for seed in self.seeds[:most_seeds]
+            for key, options in chosen.items()
+        ]
+
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
         """Return at most ``points`` of ``values``, always with the first and the last."""
         every = tuple(values)

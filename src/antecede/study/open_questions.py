@@ -24,7 +24,7 @@ def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[
     short that real endpoints run them before a kernel would be compiled.
     """
     length = {"received": 24, "warm_up": 12}
-    if scale.points >= 6:
+    if not scale.is_quick:
         length = {"received": scale.side // 2, "warm_up": scale.side_warm_up // 2}
     chosen = scale.arguments(
         n=scale.n_or(N), cast=cast, delay=f"exponential:{_GAP * delay:g}", side=True, **more

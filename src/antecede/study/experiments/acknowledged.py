@@ -22,11 +22,7 @@ from antecede.study.open_questions import (
 from antecede.study.points import Points, part, spread
 
 OURS, QUIET = "acknowledged", "acknowledged:quiet"
-OPTIONS: dict[str, tuple[str, dict[str, bool]]] = {
-    KS: (KS, {}),
-    OURS: (OURS, {}),
-    QUIET: (OURS, {"releases": False}),
-}
+OPTIONS: dict[str, dict[str, bool]] = {KS: {}, OURS: {}, QUIET: {"releases": False}}
 LOADS = (0.025, 0.1, 0.5)
 CASTS = ("unicast", "multicast")
 
@@ -34,20 +30,10 @@ CASTS = ("unicast", "multicast")
 def cases(scale: Scale) -> list[Case]:
     """Return optimal, and acknowledged with and without releases, as delays grow."""
     return [
-        Case(
-            protocol,
-            "paper",
-            arguments(scale, cast=cast, delay=load),
-            seed,
-            series,
-            load,
-            cast,
-            options,
-        )
+        case
         for cast in CASTS
         for load in LOADS
-        for seed in scale.seeds
-        for series, (protocol, options) in OPTIONS.items()
+        for case in scale.cases(OPTIONS, arguments(scale, cast=cast, delay=load), load, cast)
     ]
 
 

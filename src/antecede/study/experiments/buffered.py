@@ -42,18 +42,13 @@ def theory(load: float) -> float | None:
 def cases(scale: Scale) -> list[Case]:
     """Return buffered and matrix as the round trip grows, to beyond what a queue can bear."""
     found = []
-    is_quick = scale.points < 6
     for facet, (workload, more) in FACETS.items():
-        for load in FEWER if is_quick else LOADS:
-            received = _SHORT if is_quick and load < _HIGH else _RECEIVED
+        for load in FEWER if scale.is_quick else LOADS:
+            received = _SHORT if scale.is_quick and load < _HIGH else _RECEIVED
             lengths = {"received": received, "warm_up": received // 5}
             delay = f"exponential:{load * GAP / 2:g}"
             arguments = {"n": scale.n_or(_N), "delay": delay, **lengths, **more}
-            found += [
-                Case(name, workload, arguments, seed, name, load, facet)
-                for seed in scale.seeds
-                for name in (RST, PLAIN)
-            ]
+            found += scale.cases((RST, PLAIN), arguments, load, facet, workload=workload)
     return found
 
 

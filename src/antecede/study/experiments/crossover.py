@@ -22,19 +22,12 @@ PRUNED = "pruned"
 def cases(scale: Scale) -> list[Case]:
     """Return PRS, in every reading, and pruned in unicast, at every size and delay."""
     found = []
-    is_quick = scale.points < 6
-    lengths = {"received": scale.side_warm_up} if is_quick else {}
-    for n in scale.sizes_or(QUICK_SIZES if is_quick else SIZES):
+    lengths = {"received": scale.side_warm_up} if scale.is_quick else {}
+    for n in scale.sizes_or(QUICK_SIZES if scale.is_quick else SIZES):
         for facet, ratio in RATIOS.items():
             delay = f"exponential:{ratio / 10:g}"
             arguments = scale.arguments(n=n, cast="unicast", delay=delay, side=True) | lengths
-            for seed in scale.seeds:
-                place = ("paper", arguments, seed)
-                found.append(Case(PRUNED, *place, PRUNED, n, facet))
-                found += [
-                    Case(PRS, *place, series, n, facet, options)
-                    for series, options in READINGS.items()
-                ]
+            found += scale.cases({PRUNED: {}, **READINGS}, arguments, n, facet)
     return found
 
 

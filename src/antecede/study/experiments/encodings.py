@@ -24,16 +24,15 @@ _QUICK, _LONG = {"received": 40, "warm_up": 20}, {"received": 200, "warm_up": 10
 
 def cases(scale: Scale) -> list[Case]:
     """Return one schedule per workload and seed, with each encoding of its logs."""
-    length = _LONG if scale.points >= 6 else _QUICK
+    length = _QUICK if scale.is_quick else _LONG
     shared = {"n": scale.n_or(_N), "delay": scale.delay_or("exponential:0.05"), **length}
     workloads: list[tuple[str, str, dict[str, Any]]]
     workloads = [(cast, "paper", {"cast": cast}) for cast in CASTS]
     workloads += [(name, name, more) for name, more in FEW.items()]
     return [
-        Case(KS, workload, shared | more, seed, series, 0, facet)
+        case
         for facet, workload, more in workloads
-        for seed in scale.seeds
-        for series in SERIES.values()
+        for case in scale.cases(SERIES.values(), shared | more, 0, facet, workload=workload)
     ]
 
 

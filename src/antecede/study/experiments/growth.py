@@ -84,9 +84,7 @@ def _pruned(scale: Scale, cast: str, n: int) -> list[Case]:
     received = round(max(1.0, WIDTHS[cast] * n) * _settled(scale, cast, PRUNED_RATIO, n))
     delay = f"exponential:{PRUNED_RATIO / 10:g}"
     arguments = {"n": n, "cast": cast, "delay": delay, "received": received, "warm_up": received}
-    return [
-        Case(PRUNED, "paper", arguments, seed, PRUNED, n, cast) for seed in scale.seeds[: _seeds(n)]
-    ]
+    return scale.cases((PRUNED,), arguments, n, cast, most_seeds=_seeds(n))
 
 
 def findings(points: Points) -> Iterator[str]:

@@ -29,11 +29,7 @@ def cases(scale: Scale) -> list[Case]:
                 n=n, cast="unicast", delay=scale.delay_or(_DELAY), side=True,
                 links={"bandwidth": bandwidth, "payload": PAYLOAD},
             )  # fmt: skip
-            found += [
-                Case(name, "paper", arguments, seed, name, bandwidth, facet)
-                for seed in scale.seeds
-                for name in PROTOCOLS
-            ]
+            found += scale.cases(PROTOCOLS, arguments, bandwidth, facet)
     return found
 
 

@@ -31,7 +31,7 @@ RST, OURS = "matrix", "semantic"
 def cases(scale: Scale) -> list[Case]:
     """Return semantic and matrix on the same schedules, as the load grows."""
     found = []
-    longest = scale.side if scale.points >= 6 else min(scale.side, 120)
+    longest = min(scale.side, 120) if scale.is_quick else scale.side
     for facet, (workload, more) in FACETS.items():
         for load in scale.thin(LOADS):
             arguments = {
@@ -42,11 +42,7 @@ def cases(scale: Scale) -> list[Case]:
                 "semantics": SEMANTICS,
                 **more,
             }
-            found += [
-                Case(protocol, workload, arguments, seed, protocol, load, facet)
-                for seed in scale.seeds
-                for protocol in (RST, OURS)
-            ]
+            found += scale.cases((RST, OURS), arguments, load, facet, workload=workload)
     return found
 
 

@@ -25,11 +25,7 @@ def cases(scale: Scale) -> list[Case]:
         for parts in PARTS:
             semantics = {"probability": 1 / parts, "reach": 1}
             chosen = arguments(scale, cast=cast, delay=_DELAY, semantics=semantics)
-            found += [
-                Case(name, "paper", chosen, seed, name, parts, cast)
-                for seed in scale.seeds
-                for name in (KS, OURS)
-            ]
+            found += scale.cases((KS, OURS), chosen, parts, cast)
     return found
 
 

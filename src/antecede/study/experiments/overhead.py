@@ -48,22 +48,15 @@ def cases(scale: Scale) -> list[Case]:
     for cast in CASTS:
         for n in scale.sizes:
             arguments = scale.arguments(n=n, cast=cast, delay=delay)
-            for seed in scale.seeds:
-                place = ("paper", arguments, seed)
-                found += [Case(name, *place, name, n, cast) for name in (RST, PRUNED, KS)]
-                found.append(Case(PRS, *place, PRS, n, cast, READINGS[PRS]))
+            usual = {RST: {}, PRUNED: {}, KS: {}, PRS: READINGS[PRS]}
+            found += scale.cases(usual, arguments, n, cast)
             shorter = scale.arguments(n=n, cast=cast, delay=delay, side=True)
-            for seed in scale.seeds:
-                place = ("paper", shorter, seed)
-                found.append(Case("bounded", *place, BOUNDED, n, cast, {"k": 2 * n}))
-                found += [Case(name, *place, name, n, cast) for name in (SEMANTIC, VECTORS)]
-                if scale.points < 6:
-                    place = ("paper", shorter | {"received": scale.side_warm_up}, seed)
-                found += [
-                    Case(PRS, *place, series, n, cast, options)
-                    for series, options in READINGS.items()
-                    if series != PRS
-                ]
+            others = {BOUNDED: {"k": 2 * n}, SEMANTIC: {}, VECTORS: {}}
+            found += scale.cases(others, shorter, n, cast)
+            if scale.is_quick:
+                shorter = shorter | {"received": scale.side_warm_up}
+            rest = {series: options for series, options in READINGS.items() if series != PRS}
+            found += scale.cases(rest, shorter, n, cast)
             found += _buffered(scale, n, cast)
     return found
 
@@ -73,7 +66,7 @@ def _buffered(scale: Scale, n: int, cast: str) -> list[Case]:
     if cast != "unicast":
         return []
     arguments = scale.arguments(n=n, cast=cast, delay=scale.delay_or(BUFFERED_DELAY), side=True)
-    return [Case(BUFFERED, "paper", arguments, seed, BUFFERED, n, cast) for seed in scale.seeds]
+    return scale.cases((BUFFERED,), arguments, n, cast)
 
 
 def answer(points: Points) -> Iterator[str]:

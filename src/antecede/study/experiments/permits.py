@@ -31,11 +31,10 @@ CASTS = {
 def cases(scale: Scale) -> list[Case]:
     """Return optimal and permits in every cast, with buffered where it can send at all."""
     return [
-        Case(name, "paper", arguments(scale, cast=cast, delay=load), seed, name, load, cast)
+        case
         for cast, names in CASTS.items()
         for load in LOADS
-        for seed in scale.seeds
-        for name in names
+        for case in scale.cases(names, arguments(scale, cast=cast, delay=load), load, cast)
     ]
 
 

@@ -173,14 +173,14 @@ def size(copy: Copy) -> int:
 
 def cases(scale: Scale) -> list[Case]:
     """Return bounded as printed and with phases, on the same schedules."""
-    n, length = scale.n_or(N), _LONG if scale.points >= 6 else _QUICK
-    arguments = scale.arguments(n=n, cast="unicast", delay=scale.delay_or("exponential:0.05"))
-    return [
-        Case(PLAIN, "paper", arguments | length, seed, series, share, "", {"k": int(share * n)})
-        for share in SHARES
-        for seed in scale.seeds
-        for series in (PLAIN, PHASED)
-    ]
+    n, length = scale.n_or(N), _QUICK if scale.is_quick else _LONG
+    delay = scale.delay_or("exponential:0.05")
+    arguments = scale.arguments(n=n, cast="unicast", delay=delay) | length
+    found = []
+    for share in SHARES:
+        options = {"k": int(share * n)}
+        found += scale.cases(dict.fromkeys((PLAIN, PHASED), options), arguments, share)
+    return found
 
 
 def measure(task: Task) -> dict[str, Any]:

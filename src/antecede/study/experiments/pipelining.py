@@ -30,11 +30,8 @@ def cases(scale: Scale) -> list[Case]:
                 "received": scale.side,
                 "warm_up": scale.side_warm_up,
             }
-            for seed in scale.seeds:
-                place = ("sessions", arguments, seed)
-                found.append(Case(PLAIN, *place, PLAIN, stay, facet))
-                options = {"pipelined": True}
-                found.append(Case(PLAIN, *place, PIPELINED, stay, facet, options))
+            options = {PLAIN: {}, PIPELINED: {"pipelined": True}}
+            found += scale.cases(options, arguments, stay, facet, workload="sessions")
     return found
 
 

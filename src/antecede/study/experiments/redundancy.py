@@ -25,16 +25,12 @@ WITHOUT = {f"pruned:without-{kind}": kind for kind in KINDS}
 def cases(scale: Scale) -> list[Case]:
     """Return pruned with all four kinds, and with each left out, over the length of the run."""
     found = []
-    lengths = _QUICK_LENGTHS if scale.points < 6 else _LENGTHS
+    lengths = _QUICK_LENGTHS if scale.is_quick else _LENGTHS
     for cast in ("unicast", "multicast"):
         for length in lengths:
             arguments = scale.arguments(n=scale.n_or(_N), cast=cast, delay=scale.delay_or(_DELAY))
             arguments |= {"received": length // 2, "warm_up": length - length // 2}
-            found += [
-                Case("pruned", "paper", arguments, seed, series, length, cast)
-                for seed in scale.seeds
-                for series in (ALL, *WITHOUT)
-            ]
+            found += scale.cases((ALL, *WITHOUT), arguments, length, cast)
     return found
 
 

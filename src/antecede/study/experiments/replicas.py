@@ -40,7 +40,7 @@ class Operation(NamedTuple):
 
 def cases(scale: Scale) -> list[Case]:
     """Return the store by the number of reads, and optimal, which does not depend on it."""
-    warm_up, received = _LONG if scale.points >= 6 else _QUICK
+    warm_up, received = _QUICK if scale.is_quick else _LONG
     found = []
     for facet, keepers in FACETS.items():
         arguments = {"n": scale.n_or(N), "received": received, "warm_up": warm_up}

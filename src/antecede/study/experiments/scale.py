@@ -89,9 +89,8 @@ def cases(scale: Scale) -> list[Case]:
 
     Broadcasts come at one rate however many processes there are; in unicast everybody sends.
     """
-    is_long = scale.points >= 6
     found = []
-    for (cast, series), sizes in (MANY if is_long else FEW).items():
+    for (cast, series), sizes in (FEW if scale.is_quick else MANY).items():
         received, warm_up = LENGTHS[cast]
         for n in scale.sizes_or(sizes):
             arguments = {
@@ -103,11 +102,8 @@ def cases(scale: Scale) -> list[Case]:
                 "mean_gap": _GAP * n if cast == "broadcast" else _GAP,
             }
             options = {"clusters": levels(n)} if series == LEVELS else {}
-            protocol = series.partition(":")[0]
-            found += [
-                Case(protocol, "paper", arguments, seed, series, n, cast, options)
-                for seed in scale.seeds[: _seeds(n) if is_long else None]
-            ]
+            most_seeds = None if scale.is_quick else _seeds(n)
+            found += scale.cases({series: options}, arguments, n, cast, most_seeds=most_seeds)
     return found
 
 

@@ -44,11 +44,7 @@ def cases(scale: Scale) -> list[Case]:
                 semantics={"probability": probability, "reach": REACH},
             )
             arguments["received"] = min(scale.side, _RECEIVED)
-            found += [
-                Case(protocol, "paper", arguments, seed, protocol, probability, facet)
-                for seed in scale.seeds
-                for protocol in (RST, OURS)
-            ]
+            found += scale.cases((RST, OURS), arguments, probability, facet)
     return found
 
 

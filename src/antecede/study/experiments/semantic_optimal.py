@@ -23,11 +23,7 @@ def cases(scale: Scale) -> list[Case]:
         for share in SHARES:
             semantics = {"probability": share, "reach": REACH}
             chosen = arguments(scale, cast=cast, delay=_DELAY, semantics=semantics)
-            found += [
-                Case(name, "paper", chosen, seed, name, share, cast)
-                for seed in scale.seeds
-                for name in (KS, MATRICES, OURS)
-            ]
+            found += scale.cases((KS, MATRICES, OURS), chosen, share, cast)
     return found
 
 

@@ -159,7 +159,7 @@ def cases(scale: Scale) -> list[Case]:
     found = []
     for cast_ in CASTS:
         chosen = arguments(scale, cast=cast_, delay=0.5)
-        if scale.points >= 6:
+        if not scale.is_quick:
             chosen |= {"received": 100, "warm_up": 50}
         for seed in scale.seeds:
             place = ("paper", chosen, seed)

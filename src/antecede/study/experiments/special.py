@@ -48,7 +48,7 @@ def options_of(series: str, facet: str) -> dict[str, Any]:
 def cases(scale: Scale) -> list[Case]:
     """Return the special cases beside optimal and matrix, where each applies."""
     found = []
-    received = min(scale.side, 100 if scale.points >= 6 else 60)
+    received = min(scale.side, 60 if scale.is_quick else 100)
     for facet, names in SERIES.items():
         clusters = CLUSTERS.get(facet)
         n = _LARGE * clusters if clusters else scale.n_or(_N)
@@ -58,14 +58,8 @@ def cases(scale: Scale) -> list[Case]:
         cast = "multicast" if clusters else facet
         arguments |= {"tokens": 1} if facet == RING else {"cast": cast}
         workload = "ring" if facet == RING else "paper"
-        found += [
-            Case(
-                name.partition(":")[0], workload, arguments, seed, name, 0, facet,
-                options_of(name, facet),
-            )
-            for seed in scale.seeds
-            for name in names
-        ]  # fmt: skip
+        options = {name: options_of(name, facet) for name in names}
+        found += scale.cases(options, arguments, 0, facet, workload=workload)
     return found
 
 

@@ -26,13 +26,11 @@ def cases(scale: Scale) -> list[Case]:
     """Return the matrix, its non-zero cells without and with an own column, and bounded."""
     found = []
     for cast in CASTS:
-        for n in scale.sizes_or(SIZES if scale.points < 6 else LONGER):
+        for n in scale.sizes_or(SIZES if scale.is_quick else LONGER):
             arguments = scale.arguments(n=n, cast=cast, delay=scale.delay_or(DELAY), side=True)
             arguments |= {"received": min(scale.side, 300), "warm_up": _SETTLED * n}
-            for seed in scale.seeds:
-                place = ("paper", arguments, seed)
-                found += [Case(RST, *place, series, n, cast) for series in (RST, CELLS, OWN)]
-                found.append(Case("bounded", *place, CLEARED, n, cast, {"k": n * n}))
+            options = {RST: {}, CELLS: {}, OWN: {}, CLEARED: {"k": n * n}}
+            found += scale.cases(options, arguments, n, cast)
     return found
 
 

@@ -32,11 +32,7 @@ def cases(scale: Scale) -> list[Case]:
     for facet, delay in DELAYS.items():
         n = scale.n_or(_N)
         arguments = scale.arguments(n=n, cast="multicast", delay=delay, side=True)
-        for seed in scale.seeds:
-            found += [
-                Case("optimal", "paper", arguments, seed, series, 0, facet, options)
-                for series, options in OPTIONS.items()
-            ]
+        found += scale.cases(OPTIONS, arguments, 0, facet)
     return found
 
 
