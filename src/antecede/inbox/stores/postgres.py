@@ -25,7 +25,15 @@ import psycopg
 
 from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import Entry
-from antecede.inbox.stores.sql import COLUMNS, TABLES, VERSION, Link, entry_of, refuse_other
+from antecede.inbox.stores.sql import (
+    COLUMNS,
+    SET_META,
+    TABLES,
+    VERSION,
+    Link,
+    entry_of,
+    refuse_other,
+)
 
 T = TypeVar("T")
 #: PostgreSQL's names have at most 63 bytes.
@@ -268,11 +276,7 @@ class Postgres:
                 refuse_other(version, self._place)
                 for step in self._migrations()[version:]:
                     run(step)
-                link.run(
-                    "INSERT INTO antecede_meta(name, value) VALUES ('version', ?) "
-                    "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
-                    (str(VERSION),),
-                )
+                link.run(SET_META, ("version", str(VERSION)))
         finally:
             link.connection.close()
 

@@ -117,6 +117,10 @@ class Database(Protocol):
         """Close all connections."""
 
 
+SET_META: Final = (
+    "INSERT INTO antecede_meta(name, value) VALUES (?, ?) "
+    "ON CONFLICT(name) DO UPDATE SET value = excluded.value"
+)
 COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
 
 
@@ -152,11 +156,7 @@ class SqlStore:
         """Subscribe to other topics: what is here waits for what it needs now."""
         with self._base.writing() as link:
             for key, value in (("name", name), ("topics", "\n".join(sorted(topics)))):
-                link.run(
-                    "INSERT INTO antecede_meta(name, value) VALUES (?, ?) "
-                    "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
-                    (key, value),
-                )
+                link.run(SET_META, (key, value))
             old, self.topics = self.topics, topics
             held = link.run("SELECT n, causes FROM antecede_messages WHERE state <> 3").fetchall()
             self._base.lock_rows(link, [number for number, _ in held])
@@ -523,38 +523,28 @@ def _numbers(link: Link, query: str, values: Sequence[Any]) -> list[int]:
     return [row[0] for row in link.run(query, values).fetchall()]
 
 
-def _chunks(values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Return values in parts that one statement can take, each with its question marks."""
+def _rows_in(link: Link, query: str, values: Sequence[Any], *more: Any) -> Iterator[Any]:
+    """Return rows of a query that ends in IN, in parts that one statement can take."""
     for at in range(0, len(values), 500):
         part = values[at : at + 500]
-        yield ", ".join("?" * len(part)), part
+        yield from link.run(f"{query} ({', '.join('?' * len(part))})", (*more, *part)).fetchall()
 
 
 def _states(link: Link, keys: Sequence[str]) -> dict[str, int]:
     """Return the states of those of the keys that are known."""
-    found: dict[str, int] = {}
-    for marks, part in _chunks(keys):
-        query = f"SELECT key, state FROM antecede_messages WHERE key IN ({marks})"
-        found.update(link.run(query, part).fetchall())
-    return found
+    return dict(_rows_in(link, "SELECT key, state FROM antecede_messages WHERE key IN", keys))
 
 
 def _numbers_of(link: Link, keys: Sequence[str], state: int) -> list[int]:
     """Return the numbers of messages in a state."""
-    found: list[int] = []
-    for marks, part in _chunks(keys):
-        query = f"SELECT n FROM antecede_messages WHERE state = ? AND key IN ({marks})"
-        found += _numbers(link, query, [state, *part])
-    return found
+    query = "SELECT n FROM antecede_messages WHERE state = ? AND key IN"
+    return [row[0] for row in _rows_in(link, query, keys, state)]
 
 
 def _lacks(link: Link, numbers: Sequence[int]) -> list[tuple[int, str]]:
     """Return the numbers of messages, each with a cause that it lacks."""
-    found: list[tuple[int, str]] = []
-    for marks, part in _chunks(numbers):
-        query = f"SELECT n, cause FROM antecede_lacks WHERE n IN ({marks}) ORDER BY n, cause"
-        found += link.run(query, part).fetchall()
-    return found
+    query = "SELECT n, cause FROM antecede_lacks WHERE n IN"
+    return sorted(tuple(row) for row in _rows_in(link, query, numbers))
 
 
 def _held(link: Link, key: str, states: Sequence[int]) -> int:

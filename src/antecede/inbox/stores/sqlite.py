@@ -20,6 +20,7 @@ from antecede.errors import StoreError, UsageError
 from antecede.inbox.causes import DONE, READY, STATES, WAITING, Entry
 from antecede.inbox.stores.sql import (
     COLUMNS,
+    SET_META,
     TABLES,
     VERSION,
     Link,
@@ -139,31 +140,20 @@ class Sqlite:
         link.run("BEGIN IMMEDIATE")
         try:
             tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
-            version = 0
-            if tables is None:
-                self._require(create=create)
-            else:
-                row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'").fetchone()
-                version = int(row[0])
+            if tables is None and not create:
+                raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
+            known = "SELECT value FROM antecede_meta WHERE name = 'version'"
+            version = 0 if tables is None else int(link.run(known).fetchone()[0])
             refuse_other(version, str(self.path))
             for step in MIGRATIONS[version:]:
                 for statement in step.split(";"):
                     if statement.strip():
                         link.run(statement)
-            link.run(
-                "INSERT INTO antecede_meta(name, value) VALUES ('version', ?) "
-                "ON CONFLICT(name) DO UPDATE SET value = excluded.value",
-                (str(VERSION),),
-            )
+            link.run(SET_META, ("version", str(VERSION)))
         except BaseException:
             link.run("ROLLBACK")
             raise
         link.run("COMMIT")
-
-    def _require(self, *, create: bool) -> None:
-        """Refuse a file that is something else, unless an inbox may be made in it."""
-        if not create:
-            raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
