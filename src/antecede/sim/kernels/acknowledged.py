@@ -307,13 +307,6 @@ class AcknowledgedState(LogState):
         self.stale = np.zeros(n, np.int32)
         self.grow()
 
-    def own(self) -> Acknowledged:  # type: ignore[override]  # a kernel's own tuple
-        """Return the arrays as they are now."""
-        return Acknowledged(
-            self.logs, self.cons, self.scratch, self.size, self.mode, self.acks, self.stable,
-            self.mark, self.next, self.stale, self.releases,
-        )  # fmt: skip
-
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()

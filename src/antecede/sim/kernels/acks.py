@@ -14,7 +14,7 @@ import numpy as np
 from antecede.endpoint.messages import CLOCK_BYTES
 from antecede.sim.kernels.common import ORDER, PACKETS, Core, add_packet, append, find_from, slot_of
 from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
-from antecede.sim.kernels.loop import longer, refilled
+from antecede.sim.kernels.loop import grown
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
@@ -218,15 +218,7 @@ def new_acks(plan: Plan, n: int, pairs: Pairs) -> Acks:
 
 def with_slots(acks: Acks, left: int, slots: int) -> Acks:
     """Return the same with more slots for packets; `left` of the old ones are free."""
-    old = acks.packets
-    have = len(old.pair)
-    packets = old._replace(
-        pair=longer(old.pair, slots),
-        number=longer(old.number, slots),
-        mark=longer(old.mark, slots),
-        node=longer(old.node, slots),
-        free=refilled(old.free, left, have, slots),
-    )
+    packets = grown(acks.packets, left, slots, pair=1, number=1, mark=1, node=1)
     return acks._replace(packets=packets)
 
 

@@ -28,7 +28,7 @@ from antecede.sim.kernels.common import (
     slot_of,
 )
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
-from antecede.sim.kernels.loop import Kernel, Steps, longer, refilled
+from antecede.sim.kernels.loop import Kernel, Steps, grown, longer
 from antecede.sim.kernels.square import (
     Squares,
     SquareState,
@@ -67,7 +67,7 @@ class Bounded(NamedTuple):
     """What this kernel works on."""
 
     squares: Squares
-    extras: Extras
+    extra: Extras
     k: Small  # per process
     choice: Int
 
@@ -113,7 +113,7 @@ def count_packet(core: Core, own: Bounded, dest: Int, sender: Int) -> None:
             elif item < copies:
                 if is_ready(core, own, copy_at(core.plan, item)):
                     make_ready(holding, core.reg, item)
-            elif is_extra_ready(core, own.extras, item - copies):
+            elif is_extra_ready(core, own.extra, item - copies):
                 holding.link[at(item)] = stack
                 stack = item
             item = following
@@ -121,7 +121,7 @@ def count_packet(core: Core, own: Bounded, dest: Int, sender: Int) -> None:
             return
         slot = stack - copies
         stack = int64(holding.link[at(stack)])
-        sender = free_slot(core, own.extras, slot)
+        sender = free_slot(core, own.extra, slot)
 
 
 @helper
@@ -134,9 +134,9 @@ def after(core: Core, own: Bounded, copy: Copy) -> None:
 def receive(core: Core, own: Bounded, event: Int) -> None:
     """Take in an extra message."""
     slot = slot_of(core.plan, event)
-    if is_extra_ready(core, own.extras, slot):
-        dest = int64(own.extras.dest[at(slot)])
-        count_packet(core, own, dest, free_slot(core, own.extras, slot))
+    if is_extra_ready(core, own.extra, slot):
+        dest = int64(own.extra.dest[at(slot)])
+        count_packet(core, own, dest, free_slot(core, own.extra, slot))
 
 
 @helper
@@ -169,7 +169,7 @@ def choose(extras: Extras, n: Int, me: Int, choice: Int) -> Int:
 @helper
 def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
     """Send the constraints on `dest` as an extra message; return how many fewer are left."""
-    squares, extras, reg, trace, n = own.squares, own.extras, core.reg, core.trace, core.n
+    squares, extras, reg, trace, n = own.squares, own.extra, core.reg, core.trace, core.n
     reg[NODES] -= 1
     slot = int64(extras.free[at(reg[NODES])])
     row = (int64(squares.own[at(me)]) * n + dest) * n
@@ -206,9 +206,9 @@ def trim(core: Core, own: Bounded, me: Int) -> Int:
         width = 0
         for s in range(n):
             width += int64(squares.cells[at((slab * n + row) * n + s)] > 0)
-        own.extras.width[at(row)] = width
+        own.extra.width[at(row)] = width
     while total > limit:
-        total -= send_extra(core, own, me, choose(own.extras, n, me, own.choice))
+        total -= send_extra(core, own, me, choose(own.extra, n, me, own.choice))
     squares.count[at(slab)] = total
     return total
 
@@ -244,7 +244,7 @@ def send(core: Core, own: Bounded, message: Int) -> Int:
 @helper
 def merge(core: Core, own: Bounded, copy: Copy) -> None:
     """Take in what the message carries; it stands for that at its other destinations."""
-    squares, extras, n = own.squares, own.extras, core.n
+    squares, extras, n = own.squares, own.extra, core.n
     me, sender = copy.dest, copy.sender
     other = int64(squares.slab[at(copy.message)]) * n * n
     mine = int64(squares.own[at(me)]) * n * n
@@ -313,10 +313,6 @@ class BoundedState(SquareState):
         )
         self._grow_extras(4 * n + 64)
 
-    def own(self) -> Bounded:
-        """Return the arrays as they are now."""
-        return Bounded(self.squares, self.extra, self.k, self.choice)
-
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()
@@ -330,13 +326,7 @@ class BoundedState(SquareState):
     def _grow_extras(self, slots: int) -> None:
         old, have, left = self.extra, len(self.extra.source), int(self.reg[NODES])
         self.reg[NODES] = left + slots - have
-        self.extra = old._replace(
-            cells=longer(old.cells, slots * self.n),
-            source=longer(old.source, slots),
-            dest=longer(old.dest, slots),
-            place=longer(old.place, slots),
-            free=refilled(old.free, left, have, slots),
-        )
+        self.extra = grown(old, left, slots, cells=self.n, source=1, dest=1, place=1)
         size = len(self.plan.dests) + slots
         self.holding = self.holding._replace(
             link=longer(self.holding.link, size), need=longer(self.holding.need, size)

@@ -14,7 +14,7 @@ from antecede.sim.kernels.compiling import Int, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
-    SquareState,
+    VectorState,
     begin_send,
     end_send,
     has_room,
@@ -22,7 +22,6 @@ from antecede.sim.kernels.square import (
     release,
     take_slab,
 )
-from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
 
@@ -57,18 +56,7 @@ def deliver(core: Core, own: Broadcast, copy: Copy) -> Int:
     return int64(NOTHING)
 
 
-class BroadcastState(SquareState):
-    """The arrays of one run of this kernel."""
-
-    def __init__(self, plan: Plan, n: int) -> None:
-        super().__init__(plan, n, width=n)
-
-    def own(self) -> Broadcast:
-        """Return the arrays as they are now."""
-        return Broadcast(self.squares)
-
-
 KERNEL = Kernel(
-    "broadcast", BroadcastState, Broadcast,
+    "broadcast", VectorState, Broadcast,
     Steps(send=send, deliver=deliver, is_ready=is_vector_ready, after=wake, has_room=has_room),
 )  # fmt: skip

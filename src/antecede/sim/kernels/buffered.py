@@ -204,7 +204,7 @@ class BufferedState(State):
             pipelined=int(pipelined),
         )
 
-    def own(self) -> Queues:
+    def own(self, _kind: type) -> Queues:
         """Return the arrays as they are now."""
         return self.queues
 

@@ -15,7 +15,7 @@ from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
-    SquareState,
+    VectorState,
     begin_send,
     end_send,
     has_room,
@@ -63,16 +63,12 @@ def deliver(core: Core, own: Delta, copy: Copy) -> Int:
     return int64(NOTHING)
 
 
-class DeltaState(SquareState):
+class DeltaState(VectorState):
     """The arrays of one run of this kernel."""
 
     def __init__(self, plan: Plan, n: int) -> None:
-        super().__init__(plan, n, width=n)
+        super().__init__(plan, n)
         self.stamp = np.zeros(len(plan.time), np.int32)
-
-    def own(self) -> Delta:
-        """Return the arrays as they are now."""
-        return Delta(self.squares, self.stamp)
 
 
 KERNEL = Kernel(

@@ -25,6 +25,7 @@ from antecede.sim.kernels.keys import (
     WORD_MASK,
     key_of,
 )
+from antecede.sim.kernels.loop import widened
 from antecede.sim.trace import NOTHING
 
 
@@ -58,11 +59,9 @@ def roomier(old: Differences, room: int) -> Differences:
     """Return the same with room for longer controls."""
     if room <= old.room or not len(old.sent):
         return old
-    new = no_differences(len(old.sent), 0, room)
     slots = len(old.sent) + 1
-    new.keys.reshape(slots, room)[:, : old.room] = old.keys.reshape(slots, old.room)
-    new.words.reshape(slots, room)[:, : old.room] = old.words.reshape(slots, old.room)
-    return old._replace(keys=new.keys, words=new.words, room=room)
+    keys, words = widened(old.keys, slots, room, END), widened(old.words, slots, room)
+    return old._replace(keys=keys, words=words, room=room)
 
 
 @helper

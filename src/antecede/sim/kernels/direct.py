@@ -170,10 +170,6 @@ class DirectState(SquareState):
         self.variant = VARIANTS[prune]
         self.own_slot = OWN_SLOTS[own_slot]
 
-    def own(self) -> Direct:
-        """Return the arrays as they are now."""
-        return Direct(self.squares, self.delivered, self.flags, self.variant, self.own_slot)
-
 
 KERNEL = Kernel(
     "direct", DirectState, Direct,

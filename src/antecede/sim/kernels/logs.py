@@ -32,7 +32,7 @@ from antecede.sim.kernels.common import FREE, NODE, NODES, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64
 from antecede.sim.kernels.differences import Differences, no_differences, roomier
 from antecede.sim.kernels.keys import CLOCK_BITS, CLOCK_MASK, END, WORD_BITS
-from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.kernels.loop import State, grown, longer, widened
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
@@ -159,7 +159,7 @@ class LogState(State):
     ) -> None:  # fmt: skip
         super().__init__(plan, n)
         self.mode = mode
-        self.lookahead = int(lookahead)
+        self.lookahead, self.differential = int(lookahead), int(differential)
         slabs = 2 * n + 64
         self.size = 4 * n + 64
         self.words = (n + 63) // 64
@@ -190,13 +190,6 @@ class LogState(State):
         if differential:
             self.diffs = no_differences(n * n, len(plan.dests), self.size + n)
 
-    def own(self) -> LogKernel:
-        """Return the arrays as they are now."""
-        return LogKernel(
-            self.logs, self.cons, self.scratch, self.size, self.mode, self.diffs,
-            int(len(self.diffs.sent) > 0), self.lookahead,
-        )  # fmt: skip
-
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()
@@ -215,27 +208,17 @@ class LogState(State):
         return super().bytes() + int(own)
 
     def _grow_slabs(self) -> None:
-        logs, n, slabs = self.logs, self.n, len(self.logs.count)
-        more = 2 * slabs
-        have = int(self.reg[FREE])
-        self.logs = logs._replace(
-            keys=longer(logs.keys, more * self.size),
-            words=longer(logs.words, more * self.size),
-            newest=longer(logs.newest, more * n),
-            count=longer(logs.count, more),
-            known=longer(logs.known, more),
-            refs=longer(logs.refs, more),
-            free=refilled(logs.free, have, slabs, more),
-        )
-        self.reg[FREE] = have + slabs
+        slabs, left = len(self.logs.count), int(self.reg[FREE])
+        self.logs = grown(
+            self.logs, left, 2 * slabs, keys=self.size, words=self.size, newest=self.n, count=1,
+            known=1, refs=1,
+        )  # fmt: skip
+        self.reg[FREE] = left + slabs
 
     def _widen(self, size: int) -> None:
         slabs = len(self.logs.count)
-        keys = np.full((slabs, size), END, np.int64)
-        words = np.zeros((slabs, size), np.uint64)
-        keys[:, : self.size] = self.logs.keys.reshape(slabs, self.size)
-        words[:, : self.size] = self.logs.words.reshape(slabs, self.size)
-        self.logs = self.logs._replace(keys=keys.ravel(), words=words.ravel())
+        keys = widened(self.logs.keys, slabs, size, END)
+        self.logs = self.logs._replace(keys=keys, words=widened(self.logs.words, slabs, size))
         self.size = size
         self.diffs = roomier(self.diffs, size + self.n)
 

@@ -223,16 +223,16 @@ class State:
         )
         self.heap = Heap(np.empty(1024 + 2 * widest), np.empty(1024 + 2 * widest, np.int64))
 
-    def own(self) -> Own:
-        """Return the kernel's own arrays as they are now."""
-        raise NotImplementedError
+    def own(self, kind: Any) -> Own:
+        """Return the kernel's own arrays as they are now; by default, attributes of their names."""
+        return kind._make(getattr(self, name) for name in kind._fields)
 
-    def run(self, progress: Progress | None = None) -> None:
+    def run(self, kind: type, progress: Progress | None = None) -> None:
         """Run to the end, growing arrays as the loop asks for it."""
         total = len(self.trace.order)
         chunk = max(1, min(CHUNK, WORK // max(self.n, len(self.holding.heads))))
         self.reg[LIMIT] = chunk
-        while (answer := self._continue()) != DONE:
+        while (answer := self._continue(kind)) != DONE:
             if answer == GROW:
                 self.grow()
             else:
@@ -240,10 +240,10 @@ class State:
                 if progress is not None:
                     progress(float(self.reg[ORDER]) / total)
 
-    def _continue(self) -> int:
+    def _continue(self, kind: type) -> int:
         core = Core(self.plan, self.heap, self.trace, self.holding, self.reg, self.now, self.n)
         with np.errstate(over="ignore"):  # uncompiled, the hash of added delays wraps around
-            return run(core, self.own())
+            return run(core, self.own(kind))
 
     def grow(self) -> None:
         """Make larger whatever may be too small; kernels with more arrays do more."""
@@ -267,15 +267,25 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     return result
 
 
-def refilled(free: NDArray[Any], left: int, old: int, new: int) -> NDArray[Any]:
-    """Return a longer stack of free slots: `old` to `new`, then the `left` that were free.
+def widened(array: NDArray[Any], rows: int, width: int, fill: int = 0) -> NDArray[Any]:
+    """Return an array of so many rows with longer ones."""
+    result = np.full((rows, width), fill, array.dtype)
+    result[:, : len(array) // rows] = array.reshape(rows, -1)
+    return result.ravel()
 
-    The stack gives out its top first, so slots used before, warm in the cache, go on top.
+
+def grown(pool: Any, left: int, slots: int, **widths: int) -> Any:
+    """Return a pool of slots with more of them; `left` of the old ones are free.
+
+    `widths` are the arrays that grow, and how many cells of each a slot has. The stack `free` gives
+    out its top first, so slots used before, warm in the cache, go on top.
     """
-    result = np.zeros(new, free.dtype)
-    result[: new - old] = np.arange(new - 1, old - 1, -1)
-    result[new - old : new - old + left] = free[:left]
-    return result
+    have = len(pool.free)
+    free = np.zeros(slots, pool.free.dtype)
+    free[: slots - have] = np.arange(slots - 1, have - 1, -1)
+    free[slots - have : slots - have + left] = pool.free[:left]
+    more = {name: longer(getattr(pool, name), slots * width) for name, width in widths.items()}
+    return pool._replace(free=free, **more)
 
 
 def _no_figures(_schedule: Schedule, _trace: Trace, _warm_up: int) -> dict[str, Any]:
@@ -349,5 +359,5 @@ class Kernel:
     ) -> State:  # fmt: skip
         """Run the protocol over a plan; the state that it returns holds the trace."""
         state = self.state(plan, n, **(options or {}))
-        state.run(progress)
+        state.run(self.own, progress)
         return state

@@ -65,15 +65,7 @@ def deliver(core: Core, own: Matrix, copy: Copy) -> Int:
     return cells
 
 
-class MatrixState(SquareState):
-    """The arrays of one run of this kernel."""
-
-    def own(self) -> Matrix:
-        """Return the arrays as they are now."""
-        return Matrix(self.squares)
-
-
 KERNEL = Kernel(
-    "matrix", MatrixState, Matrix,
+    "matrix", SquareState, Matrix,
     Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake, has_room=has_room),
 )  # fmt: skip

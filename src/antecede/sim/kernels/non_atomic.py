@@ -242,12 +242,6 @@ class NonAtomicState(LogState):
             many=np.zeros(n, np.int32),
         )
 
-    def own(self) -> NonAtomic:  # type: ignore[override]  # a kernel's own tuple
-        """Return the arrays as they are now."""
-        return NonAtomic(
-            self.logs, self.cons, self.scratch, self.size, self.mode, self.sent, self.aside
-        )
-
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()

@@ -35,7 +35,7 @@ from antecede.sim.kernels.common import (
     push,
 )
 from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
-from antecede.sim.kernels.loop import State, Steps, longer, refilled
+from antecede.sim.kernels.loop import State, Steps, grown, longer
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
@@ -322,7 +322,7 @@ class OverlayState(State):
         self.reg[WANTED] = 64
         self.grow()
 
-    def own(self) -> Overlay:
+    def own(self, _kind: type) -> Overlay:
         """Return the arrays as they are now."""
         return self.overlay
 
@@ -339,8 +339,7 @@ class OverlayState(State):
             if slots > 1 << SLOT_BITS:
                 msg = f"more than {have:,} packets are under way at once; use a shorter --received"
                 raise UsageError(msg)
-            free = refilled(old.free, int(reg[PACKETS]), have, slots)
-            packets = Packets._make([*(longer(array, slots) for array in old[:-1]), free])
+            packets = grown(old, int(reg[PACKETS]), slots, message=1, link=1, number=1, following=1)
             self.overlay = self.overlay._replace(packets=packets)
             reg[PACKETS] += slots - have
 

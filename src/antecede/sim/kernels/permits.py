@@ -45,7 +45,7 @@ from antecede.sim.kernels.common import (
     post,
 )
 from antecede.sim.kernels.compiling import Int, Small, at, helper, int64, separate
-from antecede.sim.kernels.loop import Kernel, State, Steps, longer, refilled, wake_pair
+from antecede.sim.kernels.loop import Kernel, State, Steps, grown, wake_pair
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
@@ -286,7 +286,7 @@ class PermitsState(State):
         )
         self.grow()
 
-    def own(self) -> Permits:
+    def own(self, _kind: type) -> Permits:
         """Return the arrays as they are now."""
         return self.permits
 
@@ -302,15 +302,10 @@ class PermitsState(State):
         if reg[FREE] < 1:
             old, have = own.rows, len(own.rows.owners)
             many = max(2 * have, 2 * n + 64)
-            own = own._replace(
-                rows=old._replace(
-                    who=longer(old.who, many * old.width),
-                    levels=longer(old.levels, many * old.width),
-                    counts=longer(old.counts, many),
-                    owners=longer(old.owners, many),
-                    free=refilled(old.free, int(reg[FREE]), have, many),
-                )
+            rows = grown(
+                old, int(reg[FREE]), many, who=old.width, levels=old.width, counts=1, owners=1
             )
+            own = own._replace(rows=rows)
             reg[FREE] += many - have
         self.permits = own
 

@@ -212,10 +212,6 @@ class SemanticState(SquareState):
         )
         self.column = np.zeros(n, np.int32)
 
-    def own(self) -> Semantic:
-        """Return the arrays as they are now."""
-        return Semantic(self.squares, self.memory, self.column)
-
 
 KERNEL = Kernel(
     "semantic", SemanticState, Semantic,

@@ -13,7 +13,7 @@ import numpy as np
 
 from antecede.sim.kernels.common import FREE, Copy, Core, hold
 from antecede.sim.kernels.compiling import Int, Ints, Small, at, helper, int64, separate
-from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.kernels.loop import State, grown
 from antecede.sim.plan import Plan
 from antecede.sim.trace import Trace
 
@@ -168,16 +168,17 @@ class SquareState(State):
         super().grow()
         if self.reg[FREE] >= 2:
             return
-        old, slabs, have = self.squares, len(self.squares.refs), int(self.reg[FREE])
-        more = 2 * slabs
-        self.reg[FREE] = have + slabs
-        self.squares = old._replace(
-            cells=longer(old.cells, more * old.width),
-            count=longer(old.count, more),
-            refs=longer(old.refs, more),
-            free=refilled(old.free, have, slabs, more),
-        )
+        old, slabs, left = self.squares, len(self.squares.refs), int(self.reg[FREE])
+        self.squares = grown(old, left, 2 * slabs, cells=old.width, count=1, refs=1)
+        self.reg[FREE] = left + slabs
 
     def bytes(self) -> int:
         """Return the memory of what grows with the messages in flight."""
         return super().bytes() + int(self.squares.cells.nbytes)
+
+
+class VectorState(SquareState):
+    """The arrays of a kernel whose slabs have one vector each."""
+
+    def __init__(self, plan: Plan, n: int) -> None:
+        super().__init__(plan, n, width=n)

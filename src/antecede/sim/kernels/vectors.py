@@ -127,21 +127,13 @@ def wake_all(core: Core, own: Vectors, delivered: Copy) -> None:
         wake_pair(core, own, delivered.dest * core.n + k)
 
 
-class VectorsState(SquareState):
-    """The arrays of one run of this kernel."""
-
-    def own(self) -> Vectors:
-        """Return the arrays as they are now."""
-        return Vectors(self.squares)
-
-
 def sizes(n: int) -> Sizes:
     """Return the bytes of a vector and an id for each entry; the message's own has no id."""
     return Sizes(entry=CLOCK_BYTES * n + ID_BYTES, rest=-ID_BYTES)
 
 
 KERNEL = Kernel(
-    "vectors", VectorsState, Vectors,
+    "vectors", SquareState, Vectors,
     Steps(send=send, deliver=deliver, is_ready=is_ready, after=wake_all, has_room=has_room),
     sizes=sizes,
 )  # fmt: skip

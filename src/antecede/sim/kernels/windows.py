@@ -18,7 +18,7 @@ from antecede.sim.kernels.common import FREE, WIDEST
 from antecede.sim.kernels.compiling import Int, Ints, Small, Words, at, helper, int64, separate
 from antecede.sim.kernels.exact import Sent, nothing_sent
 from antecede.sim.kernels.keys import CLOCK_MASK, END, SENDER_SHIFT, WORD_BITS, key_of
-from antecede.sim.kernels.loop import State, longer, refilled
+from antecede.sim.kernels.loop import State, grown, widened
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
@@ -257,13 +257,6 @@ class WindowsState(State):
         beyond = np.zeros(self.limit, np.int32)
         self.lists = Lists(mask, drop, rest, hit, clocks, entered, beyond)
 
-    def own(self) -> Windows:
-        """Return the arrays as they are now."""
-        return Windows(
-            self.slabs, self.lists, self.sent, self.ring, self.slab, self.place, self.size,
-            self.window, self.limit,
-        )  # fmt: skip
-
     def grow(self) -> None:
         """Make larger whatever may be too small."""
         super().grow()
@@ -277,27 +270,17 @@ class WindowsState(State):
         return super().bytes() + int(sum(array.nbytes for array in self.slabs))
 
     def _grow_slabs(self) -> None:
-        old, have, left = self.slabs, len(self.slabs.count), int(self.reg[FREE])
+        have, left = len(self.slabs.count), int(self.reg[FREE])
         more = 2 * have + int(self.reg[WIDEST])
-        self.slabs = Slabs(
-            keys=longer(old.keys, more * self.size),
-            words=longer(old.words, more * self.size),
-            prefix=longer(old.prefix, more * self.n),
-            points=longer(old.points, more * self.n * self.limit),
-            count=longer(old.count, more),
-            control=longer(old.control, more),
-            named=longer(old.named, more),
-            refs=longer(old.refs, more),
-            free=refilled(old.free, left, have, more),
-        )
+        self.slabs = grown(
+            self.slabs, left, more, keys=self.size, words=self.size, prefix=self.n,
+            points=self.n * self.limit, count=1, control=1, named=1, refs=1,
+        )  # fmt: skip
         self.reg[FREE] = left + more - have
 
     def _widen(self, size: int) -> None:
         slabs = len(self.slabs.count)
-        keys = np.full((slabs, size), END, np.int64)
-        words = np.zeros((slabs, size), np.uint64)
-        keys[:, : self.size] = self.slabs.keys.reshape(slabs, self.size)
-        words[:, : self.size] = self.slabs.words.reshape(slabs, self.size)
-        self.slabs = self.slabs._replace(keys=keys.ravel(), words=words.ravel())
+        keys = widened(self.slabs.keys, slabs, size, END)
+        self.slabs = self.slabs._replace(keys=keys, words=widened(self.slabs.words, slabs, size))
         self.size = size
         self._make_lists()
