@@ -140,8 +140,7 @@ class Sqlite:
         link.run("BEGIN IMMEDIATE")
         try:
             tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
-            if tables is None and not create:
-                raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
+            self._require(is_there=create or tables is not None)
             known = "SELECT value FROM antecede_meta WHERE name = 'version'"
             version = 0 if tables is None else int(link.run(known).fetchone()[0])
             refuse_other(version, str(self.path))
@@ -154,6 +153,11 @@ class Sqlite:
             link.run("ROLLBACK")
             raise
         link.run("COMMIT")
+
+    def _require(self, *, is_there: bool) -> None:
+        """Refuse a file that is something else, unless an inbox may be made in it."""
+        if not is_there:
+            raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
