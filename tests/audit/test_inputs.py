@@ -13,7 +13,7 @@ from antecede.audit.files import audit_here, audit_on
 from antecede.errors import UsageError
 from antecede.events import sources
 from antecede.events.sources import Source
-from antecede.spark.frames import read_frame, readable, rejected_rows
+from antecede.spark.frames import frame_of, read_natively, readable, rejected_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,8 @@ TIME = [1.0, 2.0, 3.0, 4.0, 5.0]
 def on_spark(spark: SparkSession, path: Path) -> tuple[dict[str, Any], pa.Table]:
     """Return what the command's path on Spark finds: the summary and the rejected rows."""
     source = Source(path)
-    events, _ = read_frame(spark, source)
+    frame = read_natively(spark, [source])
+    events = frame_of(spark, sources.read(source).events) if frame is None else frame
     with readable(source):
         found = audit(events)
         return found.summary, rejected_rows(events, "log", found.summary["rejected"])

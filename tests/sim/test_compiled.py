@@ -30,7 +30,7 @@ from antecede.sim.kernels import loop
 from antecede.sim.kernels.registry import KERNELS
 from antecede.sim.workloads import paper
 from tests.support.same_runs import random_schedule, widest
-assert not hasattr(loop.run, "py_func")
+assert not hasattr(loop.event_loop, "py_func")
 for protocol in KERNELS:
     cast = widest(protocol)
     wide = random_schedule(1, 66, 15, cast="unicast" if cast == "multicast" else cast)
@@ -47,7 +47,7 @@ UNCOMPILED = """
 from antecede import sim
 from antecede.sim.kernels import loop
 from tests.support.same_runs import differences, random_schedule, widest
-assert not hasattr(loop.run, "py_func")
+assert not hasattr(loop.event_loop, "py_func")
 for protocol in sim.KERNELS:
     for seed in range(4):
         schedule = random_schedule(seed, 4, 40, cast=widest(protocol))
@@ -72,7 +72,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 def test_numba_still_takes_the_private_option() -> None:
     """Without `_nrt=False` kernels run, but two to three times slower: fail here instead."""
-    kernel: Any = loop.run
+    kernel: Any = loop.event_loop
     helper: Any = common.push
     assert kernel.targetoptions["_nrt"] is False
     assert helper.targetoptions["_nrt"] is False
@@ -80,7 +80,7 @@ def test_numba_still_takes_the_private_option() -> None:
 
 
 def test_the_cache_covers_the_helpers_of_other_files() -> None:
-    kernel: Any = loop.run
+    kernel: Any = loop.event_loop
     assert kernel._cache._cache_file._source_stamp == compiling.digest()
     assert len(compiling.digest()) == 32
 
@@ -92,7 +92,7 @@ from antecede import sim
 from antecede.sim.kernels import loop
 from antecede.sim.workloads import paper
 sim.run("broadcast", paper(n=2, cast="broadcast", received=2), engine="kernel")
-print(sum(loop.run.stats.cache_hits.values()))
+print(sum(loop.event_loop.stats.cache_hits.values()))
 """
     # Another worker of pytest may just save a kernel, and so lose that of the first call.
     assert "1\n" in (python(program).stdout for _ in range(3))
@@ -105,8 +105,8 @@ def test_a_cache_says_what_it_has() -> None:
     assert set(engine._HALF) < set(forms) <= set(PROTOCOLS)
     owns = [registry.KERNELS[name].own for name in forms]
     assert len(set(owns)) == len(owns) == len({k.own for k in registry.KERNELS.values() if k.ahead})
-    assert compiling.is_cached(loop.run, len(forms))
-    assert not compiling.is_cached(loop.run, 10**6)
+    assert compiling.is_cached(loop.event_loop, len(forms))
+    assert not compiling.is_cached(loop.event_loop, 10**6)
     assert compiling.is_cached(sim.warm, 1), "nothing to wait for: it is not compiled"
 
 
@@ -210,8 +210,8 @@ def mutant_of_the_send() -> None:
     )
     del loop.STEPS[space["Matrix"]]
     assert original == loop.STEPS
-    uncached: Any = compiling.uncached(loop.run.py_func)  # type: ignore[attr-defined]  # Numba's
-    loop.run = uncached
+    uncached: Any = compiling.uncached(loop.event_loop.py_func)  # type: ignore[attr-defined]  # Numba's
+    loop.event_loop = uncached
     assert_found("matrix", space["KERNEL"].steps)
     code = "".join(uncached.inspect_llvm().values())
     assert "call void @NRT_incref" not in code

@@ -121,13 +121,13 @@ def test_hardware_multicast_is_one_packet_for_all_copies() -> None:
 
 
 NOVEL = """
-from antecede.study.design import Case, Claim, Experiment, Outcome
+from antecede.study.design import Case, Claim, Experiment, Judgement
 
 EXPERIMENT = Experiment(
     name="novel", rank=1000, paper="Doe 2026 [Doe26]", question="?", how="", x="n",
     baseline="matrix",
     cases=lambda scale: [Case("matrix", "paper", {"n": 3, "received": 5}, 1, "matrix", 3)],
-    claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Outcome("Yes.", "holds")),),
+    claims=(Claim("9.1", "New.", "This run.", judge=lambda points: Judgement("Yes.", "holds")),),
 )
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from antecede.study.claims import claim_rows, claims
-from antecede.study.design import Outcome
+from antecede.study.design import Judgement
 from antecede.study.experiments import (
     EXPERIMENTS,
     encodings,
@@ -63,7 +63,7 @@ def flat(value: float, places: tuple[float, ...] = (0.0,)) -> Line:
 CASTS = ("unicast", "multicast")
 
 
-def outcome(number: str, measured: Measured) -> Outcome:
+def outcome(number: str, measured: Measured) -> Judgement:
     claim, experiment = next(item for item in claims().items() if item[0].id == number)
     assert claim.judge is not None
     found = claim.judge(measured.of(experiment))

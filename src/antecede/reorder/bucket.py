@@ -30,7 +30,7 @@ from antecede.reorder.columns import (
 )  # fmt: skip
 from antecede.reorder.compiled_rows import Rows, by_content
 from antecede.reorder.delivered_keys import Generation
-from antecede.reorder.machine import Changes, Machine, Message, Out, Ready, Runs
+from antecede.reorder.machine import Changes, Message, Out, Ready, RowMachine, Runs
 from antecede.reorder.packets import PacketMachine, Plan
 from antecede.reorder.store import (
     STATE_VERSION,
@@ -62,7 +62,7 @@ OVERDUE = ("overdue", "overdue_time")
 DROPPED = ("dropped", "dropped_time")
 
 
-def delta(machine: Machine, changes: Changes, left: Iterable[Pair], now: int) -> dict[str, Any]:
+def delta(machine: RowMachine, changes: Changes, left: Iterable[Pair], now: int) -> dict[str, Any]:
     """Return what a batch changed; ``left`` are the rows that left their chunks."""
     return {
         **_of_dests(machine, sorted(changes.dests)),
@@ -76,7 +76,7 @@ def delta(machine: Machine, changes: Changes, left: Iterable[Pair], now: int) ->
     }
 
 
-def everything(machine: Machine, dead: Iterable[Pair]) -> dict[str, Any]:
+def everything(machine: RowMachine, dead: Iterable[Pair]) -> dict[str, Any]:
     """Return all counters and runs; ``dead`` are the rows that have left chunks."""
     seen = machine.seen.items()
     return {
@@ -91,7 +91,7 @@ def everything(machine: Machine, dead: Iterable[Pair]) -> dict[str, Any]:
     }
 
 
-def _of_dests(machine: Machine, dests: Iterable[int]) -> dict[str, list[int]]:
+def _of_dests(machine: RowMachine, dests: Iterable[int]) -> dict[str, list[int]]:
     places, since, last = machine.positions, machine.since, machine.last
     return _columns(DESTS, [(dest, places[dest], since[dest], last[dest]) for dest in dests])
 
@@ -154,7 +154,7 @@ class Bucket:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.machine = (
-            Machine(timeout=policy.timeout, numbered=policy.numbered)
+            RowMachine(timeout=policy.timeout, numbered=policy.numbered)
             if policy.plan is None
             else PacketMachine(policy.plan)
         )

@@ -162,7 +162,7 @@ class Ready(NamedTuple):
     held: Ints
 
 
-class Machine:
+class RowMachine:
     """Holds messages until their causes are delivered, or until ``timeout`` has passed.
 
     What it does is a function of what is saved of it. So ``held`` is in the order of arrival and

@@ -22,7 +22,7 @@ from antecede.endpoint.view import DIGEST_BYTES
 from antecede.errors import AntecedeError, UsageError
 from antecede.reorder.columns import BUCKET, CAUSES, CHANNEL, DEST, KEY, REASON, SEQ, with_columns
 from antecede.reorder.compiled_rows import Rows, pairs
-from antecede.reorder.machine import Machine, Message, Out
+from antecede.reorder.machine import Message, Out, RowMachine
 from antecede.spark.tasks import no_collection
 
 #: Protocols whose packets alone do not tell the order, and why.
@@ -220,7 +220,7 @@ class Routed:
         return with_columns(table, added)
 
 
-class PacketMachine(Machine):
+class PacketMachine(RowMachine):
     """Hands packets to endpoints, one per destination, and rows out as these deliver."""
 
     def __init__(self, plan: Plan) -> None:

@@ -254,7 +254,7 @@ def warm() -> None:
     If several have to be compiled, a second process compiles half of them into the cache.
     """
     helper = None
-    if not is_cached(loop.run, len(_specialised())):
+    if not is_cached(loop.event_loop, len(_specialised())):
         program = f"from antecede.sim.engine import compile_kernels; compile_kernels({_HALF!r})"
         helper = start_python(program, stdout=subprocess.DEVNULL)
     try:

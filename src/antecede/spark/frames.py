@@ -23,9 +23,9 @@ from antecede.events.arrow_columns import require_types
 from antecede.events.fields import require_parts
 from antecede.events.formats import format_named
 from antecede.events.kinds import KIND_OF
-from antecede.events.log import Log, Source
+from antecede.events.log import Source
 from antecede.events.rule import require_columns
-from antecede.events.sources import form_of, named, read, require_file, require_options
+from antecede.events.sources import form_of, named, require_file, require_options
 from antecede.events.tables import (
     CLOCK,
     DESTS_SEPARATOR,
@@ -205,15 +205,6 @@ def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame |
     with readable(sources[0]):
         paths = [str(source.path.resolve()) for source in sources]
         return spark.read.format(form).load(paths)
-
-
-def read_frame(spark: SparkSession, source: Source) -> tuple[DataFrame, Log | None]:
-    """Return a log as a Spark frame; without a Log if Spark reads the files itself, later."""
-    frame = read_natively(spark, [source])
-    if frame is not None:
-        return frame, None
-    log = read(source)
-    return frame_of(spark, log.events), log
 
 
 @contextmanager

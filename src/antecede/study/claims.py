@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antecede.study.design import QUICK, Claim, Outcome
+from antecede.study.design import QUICK, Claim, Judgement
 from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
@@ -68,16 +68,16 @@ def _row(claim: Claim, experiment: str, measured: Measured, only: Sequence[str])
     return Row(claim.id, claim.text, claim.test, result, outcome.verdict, short, basis)
 
 
-def _not_run(experiment: str, only: Sequence[str]) -> Outcome:
+def _not_run(experiment: str, only: Sequence[str]) -> Judgement:
     """Say why a claim was not judged: its experiment was not run, or protocols were left out."""
     needed = {case.protocol for case in EXPERIMENTS[experiment].cases(QUICK)}
     missing = sorted(needed - set(only)) if only else []
     if missing:
         names = ", ".join(missing)
         text = f"Not measured: --protocol left out {names}; run again without --protocol."
-        return Outcome(text, NOT_RUN, f"--protocol left out {names}")
+        return Judgement(text, NOT_RUN, f"--protocol left out {names}")
     text = f"Not part of this study; run antecede study --experiment {experiment}."
-    return Outcome(text, NOT_RUN, f"needs --experiment {experiment}")
+    return Judgement(text, NOT_RUN, f"needs --experiment {experiment}")
 
 
 _ORACLE = (
@@ -92,7 +92,7 @@ TESTED: tuple[Claim, ...] = (
         "0.1",
         "Pruned keeps causal order and delivers everything, even if channels are not FIFO.",
         f"{_ORACLE}, tests/protocols/test_pruned.py, and {_EXPLORER}.",
-        Outcome("No violation, and everything is delivered; broken steps are detected.", HOLDS),
+        Judgement("No violation, and everything is delivered; broken steps are detected.", HOLDS),
     ),
     Claim(
         "0.8",
@@ -100,7 +100,7 @@ TESTED: tuple[Claim, ...] = (
         "concurrently.",
         "That script, to one process that hears of it all, beside optimal "
         "(tests/protocols/test_pruned.py).",
-        Outcome(
+        Judgement(
             "That process keeps (n - 1)(n - 2) messages with a destination each, under pruned as "
             "under optimal: none of them can be left out.",
             HOLDS,
@@ -113,13 +113,13 @@ TESTED: tuple[Claim, ...] = (
         "SENT never decrease.",
         "Lemma 1 and property 2 as invariants on random scripts "
         "(tests/protocols/test_semantic_paper.py).",
-        Outcome("Both held after every event.", HOLDS),
+        Judgement("Both held after every event.", HOLDS),
     ),
     Claim(
         "1.2",
         "SENT_PREV + SENT_CONC = SENT_ECV, and each counts exactly the messages it should.",
         "Lemmas 2 to 4 as invariants (tests/protocols/test_semantic_paper.py).",
-        Outcome(
+        Judgement(
             "Lemma 2 held after every event. Lemmas 3 and 4 fail together: SENT_PREV may lack the "
             "last message of the prefix, which SENT_CONC then counts. This happens at receivers, "
             "and with E7 as printed at senders too (docs/errata.md).",
@@ -132,7 +132,7 @@ TESTED: tuple[Claim, ...] = (
         "Semantic causal order is kept.",
         f"{_ORACLE}, whatever messages depend on (tests/protocols/test_semantic.py); the steps as "
         "printed in tests/protocols/test_errata.py.",
-        Outcome(
+        Judgement(
             "Held as repaired, without assumptions on channels and with unbounded buffers. As "
             "printed it holds on FIFO channels, which the paper assumes, with one destination per "
             "message. E7 and DELIV would lose order if a channel reordered, and R3 does in "
@@ -145,7 +145,7 @@ TESTED: tuple[Claim, ...] = (
         "1.7",
         "In figure 2, M3 need not wait for M1.",
         "The figure as a test, also under matrix (tests/protocols/test_semantic_paper.py).",
-        Outcome("Semantic delivers M3 at once; matrix holds it.", HOLDS),
+        Judgement("Semantic delivers M3 at once; matrix holds it.", HOLDS),
     ),
     Claim(
         "1.8",
@@ -153,14 +153,14 @@ TESTED: tuple[Claim, ...] = (
         "delivered first, semantic order is kept.",
         "Both conditions at every send of random scripts (tests/protocols/test_semantic_paper.py); "
         f"for the proposition: {_ORACLE.lower()}.",
-        Outcome("They agreed at every send, and no order was lost.", HOLDS),
+        Judgement("They agreed at every send, and no order was lost.", HOLDS),
     ),
     Claim(
         "1.9",
         "MCV, the prefix that a message waits for, is much less than ECV, its whole past.",
         "Both by events, in random scripts, by the share of sends that depend on anything "
         "(tests/protocols/test_semantic_paper.py).",
-        Outcome(
+        Judgement(
             "Less than a quarter if one send in fifty depends on something, more than three "
             "quarters if every second one does: one dependence takes in all before it.",
             LIMITS,
@@ -176,7 +176,7 @@ TESTED: tuple[Claim, ...] = (
         "dropped in turn: every unit of a log, and every unit of a message that is news to its "
         "receiver and about a third process. For each, a schedule is constructed in which order "
         "breaks (tests/protocols/test_optimal_necessity.py).",
-        Outcome(
+        Judgement(
             "The log equals that set exactly; no message is lost or late. Without any one of those "
             "units, the constructed schedule breaks causal order. What the constraints require is "
             "not the least that can be sent: they do not ask what a channel has carried before, "
@@ -189,7 +189,7 @@ TESTED: tuple[Claim, ...] = (
         "2.2",
         "Lemmas 1 to 7 hold for every log and message.",
         "As invariants on random scripts (tests/protocols/test_optimal_paper.py).",
-        Outcome("Held after every event.", HOLDS),
+        Judgement("Held after every event.", HOLDS),
     ),
     Claim(
         "2.7",
@@ -198,7 +198,7 @@ TESTED: tuple[Claim, ...] = (
         "The constructions of theorem 8 and lemma 8, which the paper credits to Adelstein and "
         "Singhal (ICDCS 1995), as tests "
         "(tests/protocols/test_optimal_paper.py, tests/protocols/test_two_hop.py).",
-        Outcome(
+        Judgement(
             "Both are bounds over all algorithms, which tests of some cannot establish. They are "
             "consistent with what was tried: theorem 8's chain breaks the O(n) protocol and fills "
             "optimal's log, and chains of two need no more than the O(n) protocol carries.",
@@ -211,7 +211,7 @@ TESTED: tuple[Claim, ...] = (
         "Processes may join and leave at run time.",
         "By views: a process that leaves is skipped, and the next view has new endpoints "
         "(tests/endpoint/test_skip.py, tests/endpoint/test_views.py).",
-        Outcome(
+        Judgement(
             "By views it is safe and live; messages that wait for a removed process are released. "
             "The paper's own way, to add and remove processes in the running algorithm (section "
             "4.5), is not tested.",
@@ -223,7 +223,7 @@ TESTED: tuple[Claim, ...] = (
         "2.10",
         "The algorithm is easily converted for channels that are not FIFO: numbers per channel.",
         f"{_ORACLE}; the log is exact there too (tests/protocols/test_optimal_paper.py).",
-        Outcome(
+        Judgement(
             "It needs no conversion: a message carries its predecessor on the channel like any "
             "other cause, so the number of the last message from each sender is enough.",
             HOLDS,
@@ -234,21 +234,21 @@ TESTED: tuple[Claim, ...] = (
         "At most k entries are kept or sent, with causal order and liveness, on networks that "
         "reorder.",
         f"{_ORACLE}, and tests/protocols/test_bounded.py.",
-        Outcome("Never more than k entries; no violation, and everything is delivered.", HOLDS),
+        Judgement("Never more than k entries; no violation, and everything is delivered.", HOLDS),
     ),
     Claim(
         "3.3",
         "Lemmas 2 and 3 and propositions 1 and 5, on which safety and liveness rest.",
         "As invariants after every step of random runs on a network that reorders, with extra "
         "messages; a broken step is detected (tests/protocols/test_bounded_paper.py).",
-        Outcome("Held after every step, also with several destinations.", HOLDS),
+        Judgement("Held after every step, also with several destinations.", HOLDS),
     ),
     Claim(
         "3.5",
         "Columns need not be cleared on delivery: it is enough to do so before a send.",
         "The specification with clearing moved there, under the oracle, on random scripts "
         "(tests/protocols/test_bounded_paper.py).",
-        Outcome(
+        Judgement(
             "No order is lost, no message carries more than k entries, and fewer extra messages "
             "are sent. Between sends a process may keep more than k.",
             HOLDS,
@@ -259,26 +259,26 @@ TESTED: tuple[Claim, ...] = (
         "4.1",
         "Causal order and liveness without control information; lemmas 2 to 4.",
         f"{_ORACLE}, tests/protocols/test_buffered.py, tests/protocols/test_buffered_paper.py.",
-        Outcome("No violation, and everything is delivered; the lemmas held.", HOLDS),
+        Judgement("No violation, and everything is delivered; the lemmas held.", HOLDS),
     ),
     Claim(
         "4.2",
         "The exchange of figures 1 and 3, which deadlocks synchronously, does not deadlock.",
         "The figures as tests (tests/protocols/test_buffered_paper.py, test_synchronous.py).",
-        Outcome("It runs under buffered and deadlocks under synchronous.", HOLDS),
+        Judgement("It runs under buffered and deadlocks under synchronous.", HOLDS),
     ),
     Claim(
         "4.3",
         "The matrix delays at the receiver, the buffers at the sender (figures 4 to 6).",
         "The figures as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("As drawn.", HOLDS),
+        Judgement("As drawn.", HOLDS),
     ),
     Claim(
         "4.4",
         "Selective receive: one program blocks under both; overlapping crowns run; nested crowns "
         "run under the matrix only; a third program sometimes blocks under buffers.",
         "Figures 7 and 8 and the programs as tests (tests/protocols/test_buffered_paper.py).",
-        Outcome("Each behaves as the paper says.", HOLDS),
+        Judgement("Each behaves as the paper says.", HOLDS),
     ),
     Claim(
         "4.6",
@@ -287,7 +287,7 @@ TESTED: tuple[Claim, ...] = (
         "Runs of matrix, replayed with the differences on each channel, from which receivers "
         "rebuild every matrix (tests/study/test_replays.py). Blocking is protocol synchronous "
         "(tests/protocols/test_synchronous.py).",
-        Outcome(
+        Judgement(
             "Among twelve processes, less than half of the cells have changed since the last "
             "message on the same channel, on a ring less than a tenth. Cells of what is no channel "
             "stay 0. The price is a matrix per channel at both ends, and channels that are FIFO.",
@@ -300,7 +300,7 @@ TESTED: tuple[Claim, ...] = (
         "Open: fault tolerance of both.",
         "Snapshots and restarts of every endpoint (tests/protocols); a process that is lost is "
         "skipped (tests/endpoint/test_skip.py).",
-        Outcome(
+        Judgement(
             "A stopped process resumes from its snapshot. That a process is lost must be declared; "
             "what waits for it is then delivered, and marked. Nothing here detects a loss, and "
             "what only the lost process had is gone.",

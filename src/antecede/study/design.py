@@ -178,7 +178,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Judgement:
     """What was found, and the verdict; ``short`` is the figure that matters, in a few words."""
 
     result: str
@@ -186,7 +186,7 @@ class Outcome:
     short: str = ""
 
 
-Judge = Callable[[Points], Outcome | None]
+Judge = Callable[[Points], Judgement | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Claim:
     id: str
     text: str
     test: str
-    outcome: Outcome | None = None
+    outcome: Judgement | None = None
     judge: Judge | None = None
 
 

@@ -56,12 +56,12 @@ def unpack(row: Mapping[str, Any]) -> Task:
 
 def measure_run(task: Task) -> dict[str, Any]:
     """Run the task's protocol and return its metrics: what most experiments measure."""
-    return metrics(task, run(task.protocol, task))
+    return metrics(task, run_task(task.protocol, task))
 
 
 def measure_falsely_held(task: Task) -> dict[str, Any]:
     """Run the protocol, then look for holds that no semantic cause explains."""
-    found = run(task.protocol, task)
+    found = run_task(task.protocol, task)
     false = false_causality(task.schedule, found.trace, warm_up=task.warm_up, limit=None)
     return {**metrics(task, found), **false}
 
@@ -70,7 +70,7 @@ SHORT = 1000
 """With so few copies, compiling a kernel that is not compiled ahead takes longer than it saves."""
 
 
-def run(protocol: str, task: Task) -> sim.Run:
+def run_task(protocol: str, task: Task) -> sim.Run:
     """Run a protocol on the task's schedule; the kernel is loaded before the clock starts.
 
     All engines see the same run, so only the time depends on which one it is.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from antecede.study.design import Outcome, Scale
+from antecede.study.design import Judgement, Scale
 from antecede.study.limits import AS_LITTLE, AS_QUICK
-from antecede.study.measuring import Task, metrics, run
+from antecede.study.measuring import Task, metrics, run_task
 from antecede.study.points import ANSWERED, OPEN, PARTLY, Points, spread
 
 KS = "optimal"
@@ -38,7 +38,7 @@ def measure(task: Task) -> dict[str, Any]:
     Messages may wait at the sender. So packets and messages of the part after the warm-up do not
     belong together.
     """
-    found = run(task.protocol, task)
+    found = run_task(task.protocol, task)
     added, messages = int(found.trace.added.sum()), task.schedule.messages
     return {
         **metrics(task, found),
@@ -61,7 +61,7 @@ def told(points: Points, metric: str, series: str, facet: str) -> str:
     )
 
 
-def less_order(sizes: list[float], times: list[float], result: str) -> Outcome | None:
+def less_order(sizes: list[float], times: list[float], result: str) -> Judgement | None:
     """Judge an answer that asks for less order than optimal, by its bytes and its time.
 
     Both are multiples of optimal's; ``result`` tells the bytes, and why.
@@ -75,4 +75,4 @@ def less_order(sizes: list[float], times: list[float], result: str) -> Outcome |
 
     whole = f"Time from send to delivery x{spread(times)} of optimal's. {result}"
     short = f"x{spread(times)} of optimal's time, x{spread(sizes)} of its control"
-    return Outcome(f"{whole} {AS_LITTLE.said(verdict)}", verdict(AS_LITTLE.value), short)
+    return Judgement(f"{whole} {AS_LITTLE.said(verdict)}", verdict(AS_LITTLE.value), short)

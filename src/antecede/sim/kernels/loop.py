@@ -149,7 +149,7 @@ def wake_pair(core: Core, own: Own, pair: Int) -> None:
 
 
 @entry
-def run(core: Core, own: Own) -> Int:
+def event_loop(core: Core, own: Own) -> Int:
     """Run until the end, or until an array must grow or the progress bar is due."""
     plan, heap, trace, holding, reg, now, _ = core
     messages = len(plan.time)
@@ -243,7 +243,7 @@ class State:
     def _continue(self, kind: type) -> int:
         core = Core(self.plan, self.heap, self.trace, self.holding, self.reg, self.now, self.n)
         with np.errstate(over="ignore"):  # uncompiled, the hash of added delays wraps around
-            return run(core, self.own(kind))
+            return event_loop(core, self.own(kind))
 
     def grow(self) -> None:
         """Make larger whatever may be too small; kernels with more arrays do more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.sim.schedule import HEADER_BYTES
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import AS_QUICK
 from antecede.study.open_questions import (
     BYTES,
@@ -62,7 +62,7 @@ def findings(points: Points) -> Iterator[str]:
     "not acknowledged: oracle, explorer, and comparison with what [KS98] requires "
     "(tests/protocols/test_acknowledged.py); experiment acknowledged for its cost.",
 )
-def _combined(points: Points) -> Outcome | None:
+def _combined(points: Points) -> Judgement | None:
     parts: list[str] = []
     ratios: dict[str, list[float]] = {}
     for cast in points.facets():
@@ -87,7 +87,7 @@ def _combined(points: Points) -> Outcome | None:
         f"x{times} of optimal's. {AS_QUICK.said(verdict)}"
     )
     short = f"x{total} of optimal's bytes, x{headers} with headers; no wait at the sender"
-    return Outcome(result, verdict(AS_QUICK.value), short)
+    return Judgement(result, verdict(AS_QUICK.value), short)
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ from typing import Any
 
 from antecede.report.numbers import figure
 from antecede.sim.schedule import HEADER_BYTES
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.measuring import Task, measure_run, timing
 from antecede.study.points import ANSWERED, Points
 
@@ -108,7 +108,7 @@ def findings(points: Points) -> Iterator[str]:
     "Question: how many extra messages are sent in practice?",
     "Experiment bounded: extra messages per message over k.",
 )
-def _extra_messages(points: Points) -> Outcome | None:
+def _extra_messages(points: Points) -> Judgement | None:
     parts, short = [], []
     for cast in CASTS:
         ours = points.line("extra_packets_per_message", cast, SAME)
@@ -118,7 +118,7 @@ def _extra_messages(points: Points) -> Outcome | None:
         least = min(ours)
         short.append(f"{figure(ours[least].mean)} in {cast} at k = {least:g} n")
     result = f"Extra messages per message, {'; '.join(parts)}."
-    return Outcome(result, ANSWERED, ", ".join(short))
+    return Judgement(result, ANSWERED, ", ".join(short))
 
 
 @claim(
@@ -127,13 +127,13 @@ def _extra_messages(points: Points) -> Outcome | None:
     "Experiment bounded: control information of messages and extra messages together, and with a "
     "header on every packet.",
 )
-def _total_bytes(points: Points) -> Outcome | None:
+def _total_bytes(points: Points) -> Judgement | None:
     found = _against_optimal(points, TOTAL, "Total bytes", "x{:.2f}", 0)
     headers = _against_optimal(points, WITH_HEADERS, "With headers, total bytes", "x{:.2f}", 0)
     if found is None or headers is None:
         return found
     result = f"{found.result} {headers.result} The k with the fewest bytes: {_best(points)}."
-    return Outcome(result, found.verdict, f"{found.short}; with headers {headers.short}")
+    return Judgement(result, found.verdict, f"{found.short}; with headers {headers.short}")
 
 
 def _best(points: Points) -> str:
@@ -151,13 +151,13 @@ def _best(points: Points) -> str:
     "Question: how much time is lost waiting for extra messages?",
     "Experiment bounded: mean time from send to delivery, compared with optimal's.",
 )
-def _delay(points: Points) -> Outcome | None:
+def _delay(points: Points) -> Judgement | None:
     return _against_optimal(points, "latency_mean", "Time from send to delivery", "{:+.1%}", 1)
 
 
 def _against_optimal(
     points: Points, metric: str, what: str, form: str, less: float
-) -> Outcome | None:
+) -> Judgement | None:
     parts, short = [], []
     for cast in CASTS:
         ours, best = points.line(metric, cast, SAME), points.level_point(metric, cast, KS)
@@ -169,7 +169,7 @@ def _against_optimal(
         lowest = min(ours, key=lambda x: ours[x].mean)
         short.append(f"{ratios[lowest]} at best in {cast}")
     result = f"{what} compared with optimal, {'; '.join(parts)}."
-    return Outcome(result, ANSWERED, ", ".join(short))
+    return Judgement(result, ANSWERED, ", ".join(short))
 
 
 @claim(
@@ -177,7 +177,7 @@ def _against_optimal(
     "Question: what if processes have different k?",
     "Experiment bounded: half the processes with less than k, half with more.",
 )
-def _mixed_limits(points: Points) -> Outcome | None:
+def _mixed_limits(points: Points) -> Judgement | None:
     parts, short = [], []
     for facet in (each for each in points.facets() if each not in CASTS):
         for metric, what in (
@@ -195,7 +195,7 @@ def _mixed_limits(points: Points) -> Outcome | None:
     if not parts:
         return None
     result = f"Mixed k compared with one k for all: {'; '.join(parts)}."
-    return Outcome(result, ANSWERED, f"total bytes {', '.join(short)}" if short else "")
+    return Judgement(result, ANSWERED, f"total bytes {', '.join(short)}" if short else "")
 
 
 EXPERIMENT = Experiment(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antecede.report.numbers import figure
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import BARELY, LITTLE, SHORT, Limit
 from antecede.study.points import Points, crossing, judged, part, spread
 
@@ -76,7 +76,7 @@ def findings(points: Points) -> Iterator[str]:
     "compared with buffered on the same schedules. Experiments pipelining and links measure what "
     "footnotes 4 and 5 mention.",
 )
-def _costs(points: Points) -> Outcome | None:
+def _costs(points: Points) -> Judgement | None:
     ratios = {
         facet: {x: 1 / ratio for x, ratio in points.ratios("latency_mean", facet, RST).items()}
         for facet in points.facets()
@@ -112,7 +112,7 @@ def _costs(points: Points) -> Outcome | None:
         f"{BARELY.said(verdict)} {_meaning(SHORT)} {_meaning(LITTLE)}"
     )
     brief = f"x{max(short):.2f} of the matrix's time at most when trips are short"
-    return Outcome(result, verdict(BARELY.value), brief)
+    return Judgement(result, verdict(BARELY.value), brief)
 
 
 def _meaning(limit: Limit) -> str:

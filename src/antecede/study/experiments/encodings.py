@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from antecede.sim.schedule import Schedule
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
-from antecede.study.measuring import Task, run, timing
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
+from antecede.study.measuring import Task, run_task, timing
 from antecede.study.points import Points, judged, spread
 from antecede.study.replays import ENCODINGS, encodings
 
@@ -48,7 +48,7 @@ def measure(task: Task) -> dict[str, Any]:
 def _replayed(schedule: Schedule, warm_up: int) -> dict[str, Any]:
     """Replay a run with its logs; the cases of a schedule follow one another."""
     task = Task(KS, KS, {}, schedule, warm_up)
-    base = run(KS, task)
+    base = run_task(KS, task)
     found = encodings(schedule, base.trace, warm_up=warm_up)
     same = {name: base.metrics[name] for name in ("seconds", "size_drift", "latency_drift")}
     return {**found, **timing(task, base.trace), **same}
@@ -73,7 +73,7 @@ def findings(points: Points) -> Iterator[str]:
     "stored has been sent on every channel; tests/study/test_replays.py checks these logs against "
     "the protocol's, and drops what was sent everywhere from the algorithm as printed.",
 )
-def _shorter(points: Points) -> Outcome | None:
+def _shorter(points: Points) -> Judgement | None:
     saved: dict[str, list[float]] = {}
     shares = {}
     for facet in points.facets():
@@ -107,7 +107,7 @@ def _shorter(points: Points) -> Outcome | None:
     few = [share.mean for facet, share in shares.items() if facet in FEW]
     short = f"encodings x{best:.2f} at best"
     short += f"; {spread(few, '{:.0%}')} not stored, if channels are known" if few else ""
-    return Outcome(result, verdict, short)
+    return Judgement(result, verdict, short)
 
 
 EXPERIMENT = Experiment(

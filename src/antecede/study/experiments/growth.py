@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import antecede
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import MUCH_SMALLER, SLOWER_THAN_SQUARE
 from antecede.study.points import (
     Points,
@@ -124,7 +124,7 @@ def complement_units() -> tuple[int, float]:
     "As bounds on every log (tests/protocols/test_optimal_bounds.py); experiment growth; the "
     "smallest script in docs/errata.md.",
 )
-def _bound(points: Points) -> Outcome | None:
+def _bound(points: Points) -> Judgement | None:
     shares = {
         name: max(y / (x * x) for x, y in line.items())
         for name, line in _lines(points, "log_entries_peak").items()
@@ -143,7 +143,7 @@ def _bound(points: Points) -> Outcome | None:
         f"{half:g}; the bound holds for each entry, not for their sum."
     )
     short = f"{shares[worst]:.2f} n² at most; with complements {units} units > n/2 = {half:g}"
-    return Outcome(result, judged(always=small and halved, sometimes=small), short)
+    return Judgement(result, judged(always=small and halved, sometimes=small), short)
 
 
 def _ends(line: dict[float, float]) -> str:
@@ -167,7 +167,7 @@ COUNTED = (
     "Kshemkalyani (HiPC 2000) and by Chandra, Gambhire and Kshemkalyani (TPDS 15(1), 2004), who "
     "find significantly less than under RST.",
 )
-def _average(points: Points) -> Outcome | None:
+def _average(points: Points) -> Judgement | None:
     parts: list[str] = []
     found: dict[str, list[tuple[float, float]]] = {}  # by what: share of n², last local exponent
     for metric, what in COUNTED:
@@ -198,7 +198,7 @@ def _average(points: Points) -> Outcome | None:
         f"paper does not claim; the largest share of all is {max(s for s, _ in every):.4f} n²."
     )
     short = ", ".join(f"{what} n^{max(e for _, e in one):.2f}" for what, one in found.items())
-    return Outcome(result, verdict(MUCH_SMALLER.value), f"at the steepest end: {short}")
+    return Judgement(result, verdict(MUCH_SMALLER.value), f"at the steepest end: {short}")
 
 
 EXPERIMENT = Experiment(

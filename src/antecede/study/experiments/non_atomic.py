@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, less_order, told
 from antecede.study.points import Points
 
@@ -50,7 +50,7 @@ def findings(points: Points) -> Iterator[str]:
     "explorer, mutants and counterexamples (tests/protocols/test_non_atomic.py); experiment "
     "non_atomic for its cost. Events that span several processes are claim 2.open.2.",
 )
-def _between_events(points: Points) -> Outcome | None:
+def _between_events(points: Points) -> Judgement | None:
     parts: list[str] = []
     sizes: list[float] = []
     times: list[float] = []

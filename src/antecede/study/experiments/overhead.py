@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.report.numbers import figure
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import APPROACHES, NEAR_25, NEARLY_LINEAR, PER_SENDER, SLOWLY
 from antecede.study.points import (
     FAILS,
@@ -132,7 +132,7 @@ def _at_largest(
     "pruned, which gains more in multicast.",
     "Experiment overhead (figure 2), PRS in every reading of its paper.",
 )
-def _dependents(points: Points) -> Outcome | None:
+def _dependents(points: Points) -> Judgement | None:
     parts, gains, fewest, share = [], {}, True, 0.0
     for cast in CASTS:
         found = _at_largest(points, "entries_per_copy", cast)
@@ -168,7 +168,7 @@ def _dependents(points: Points) -> Outcome | None:
         f"{len(agree)} of {len(shares)} readings of PRS near two thirds; pruned "
         f"{gains['multicast']:.0f} times fewer than RST (multicast)"
     )
-    return Outcome(result, verdict(APPROACHES.value), short)
+    return Judgement(result, verdict(APPROACHES.value), short)
 
 
 @claim(
@@ -177,7 +177,7 @@ def _dependents(points: Points) -> Outcome | None:
     "destinations.",
     "Experiment overhead; tests/protocols/test_pruned.py checks one entry per sender.",
 )
-def _dependents_per_sender(points: Points) -> Outcome | None:
+def _dependents_per_sender(points: Points) -> Judgement | None:
     parts, least, left, own = [], float("inf"), [], []
     for cast in CASTS:
         entries = points.line("entries_per_copy", cast, PRUNED)
@@ -204,7 +204,7 @@ def _dependents_per_sender(points: Points) -> Outcome | None:
         f"message's own: {_where(own)}. {PER_SENDER.said(verdict)}"
     )
     short = f"more than the message's own: {_where(own)}; than those left: {_where(left)}"
-    return Outcome(result, verdict(PER_SENDER.value), short)
+    return Judgement(result, verdict(PER_SENDER.value), short)
 
 
 def _where(held: list[bool]) -> str:
@@ -217,7 +217,7 @@ def _where(held: list[bool]) -> str:
     "The mean size of a dependent is largest for pruned, then PRS, then RST.",
     "Experiment overhead: bytes divided by dependents.",
 )
-def _dependent_size(points: Points) -> Outcome | None:
+def _dependent_size(points: Points) -> Judgement | None:
     parts, right, sizes = [], [], []
     for cast in CASTS:
         found = _at_largest(points, "bytes_per_entry", cast)
@@ -228,7 +228,7 @@ def _dependent_size(points: Points) -> Outcome | None:
         parts.append(f"{_compared(cast, *found)} bytes")
         sizes.append(f"{figure(at[PRUNED].mean)} > {figure(at[PRS].mean)} > {figure(at[RST].mean)}")
     verdict = judged(always=all(right), sometimes=any(right))
-    return Outcome("; ".join(parts) + ".", verdict, f"{sizes[-1]} bytes" if all(right) else "")
+    return Judgement("; ".join(parts) + ".", verdict, f"{sizes[-1]} bytes" if all(right) else "")
 
 
 def _compared(cast: str, n: float, at: dict[str, Point]) -> str:
@@ -242,7 +242,7 @@ def _compared(cast: str, n: float, at: dict[str, Point]) -> str:
     "Experiments overhead (figure 3) and crossover, with delays from 0.01 to 10 gaps and PRS in "
     "every reading of its paper.",
 )
-def _bytes_crossover(points: Points) -> Outcome | None:
+def _bytes_crossover(points: Points) -> Judgement | None:
     parts, least = [], True
     for cast in CASTS:
         for metric, what in (
@@ -281,7 +281,7 @@ def _bytes_crossover(points: Points) -> Outcome | None:
             " The size at which PRS passes RST was not measured "
             "(run antecede study --experiment crossover)."
         )
-        return Outcome(result, NOT_RUN if least else FAILS)
+        return Judgement(result, NOT_RUN if least else FAILS)
     told = "; ".join(f"{named(name)}: {written_range(each)}" for name, each in places.items())
     agree = near(NEAR_25.value)
     result += (
@@ -297,7 +297,7 @@ def _bytes_crossover(points: Points) -> Outcome | None:
         f"pruned grows as n^{steepest:.2f} at the steepest; {len(agree)} of {len(places)} readings "
         f"of PRS pass RST near {EXPECTED_CROSSING}"
     )
-    return Outcome(result, verdict(NEAR_25.value), short)
+    return Judgement(result, verdict(NEAR_25.value), short)
 
 
 @claim(
@@ -307,7 +307,7 @@ def _bytes_crossover(points: Points) -> Outcome | None:
     "fitted and between neighbouring sizes, of bytes per copy. The worst case is built as in "
     "theorem 8 of [KS98] (tests/protocols/test_pruned.py).",
 )
-def _pruned_exponent(points: Points) -> Outcome | None:
+def _pruned_exponent(points: Points) -> Judgement | None:
     other, worst, parts = points.study.of("growth"), {}, []
     for cast in CASTS:
         line = other.means("model_bytes_per_copy", cast, PRUNED)
@@ -328,7 +328,7 @@ def _pruned_exponent(points: Points) -> Outcome | None:
         f"{NEARLY_LINEAR.said(verdict)}"
     )
     short = ", ".join(f"n^{each:.2f} at the steepest in {cast}" for cast, each in worst.items())
-    return Outcome(result, verdict(NEARLY_LINEAR.value), short)
+    return Judgement(result, verdict(NEARLY_LINEAR.value), short)
 
 
 EXPERIMENT = Experiment(

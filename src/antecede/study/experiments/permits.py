@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.report.numbers import figure
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import CONSTANT, NOT_LONG
 from antecede.study.open_questions import (
     BYTES,
@@ -57,7 +57,7 @@ def findings(points: Points) -> Iterator[str]:
     "Protocol permits, for unicast, multicast and broadcast: oracle, explorer and mutants "
     "(tests/protocols/test_permits.py); experiment permits for its cost.",
 )
-def _broadcast(points: Points) -> Outcome | None:
+def _broadcast(points: Points) -> Judgement | None:
     parts: list[str] = []
     sizes: list[float] = []
     slower: list[float] = []
@@ -82,7 +82,7 @@ def _broadcast(points: Points) -> Outcome | None:
         f"sends: {'; '.join(parts)}. {NOT_LONG.said(verdict)} {CONSTANT.words.capitalize()}."
     ).replace("{}", CONSTANT.written())
     short = f"{figure(max(sizes))} bytes per copy; x{spread(slower)} of optimal's time at low load"
-    return Outcome(result, verdict(NOT_LONG.value), short)
+    return Judgement(result, verdict(NOT_LONG.value), short)
 
 
 EXPERIMENT = Experiment(

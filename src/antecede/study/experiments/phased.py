@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from antecede.protocols.specs import Copy
 from antecede.protocols.specs import bounded as specified
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.measuring import Task
 from antecede.study.points import Points, judged, spread
 from antecede.study.timed import play
@@ -216,7 +216,7 @@ def findings(points: Points) -> Iterator[str]:
     "(ICPADS 1998): phases with smaller timestamps. So the scheme is ours, and its packets count. "
     "Order and liveness: tests/study/test_phased.py.",
 )
-def _saves(points: Points) -> Outcome | None:
+def _saves(points: Points) -> Judgement | None:
     ratios = {metric: points.ratios(metric, "", PHASED) for metric in (PACKETS, TOTAL, HEADERS)}
     times = points.ratios(LATENCY, "", PHASED)
     if not all(ratios.values()) or not times:
@@ -234,7 +234,7 @@ def _saves(points: Points) -> Outcome | None:
         "one process coordinates, which [SA00] does without."
     )
     verdict = judged(always=max(added) < 1, sometimes=min(added) < 1)
-    return Outcome(result, verdict, f"x{spread(added)} of the packets added, phases included")
+    return Judgement(result, verdict, f"x{spread(added)} of the packets added, phases included")
 
 
 EXPERIMENT = Experiment(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import BOUNDED_SAVING
-from antecede.study.measuring import Task, run, timing
+from antecede.study.measuring import Task, run_task, timing
 from antecede.study.points import Points, judged
 from antecede.study.replays import KINDS, redundancy
 
@@ -39,7 +39,7 @@ def measure(task: Task) -> dict[str, Any]:
 
     All variants deliver at the same moments, as optimal does, whose run is the fastest to make.
     """
-    base = run("optimal", task)
+    base = run_task("optimal", task)
     kind = WITHOUT.get(task.series)
     return {
         **redundancy(task.schedule, base.trace, warm_up=task.warm_up, without=kind),
@@ -101,7 +101,7 @@ def findings(points: Points) -> Iterator[str]:
     "A paper test for each kind (tests/protocols/test_pruned.py); experiment redundancy for what "
     "each saves, as runs get longer.",
 )
-def _four_kinds(points: Points) -> Outcome | None:
+def _four_kinds(points: Points) -> Judgement | None:
     found = {cast: _factors(points, cast) for cast in points.facets()}
     least = [x[max(x)] for each in found.values() for x in each.values()]
     if not least:
@@ -129,7 +129,7 @@ def _four_kinds(points: Points) -> Outcome | None:
     short = (
         f"{' and '.join(sorted(growing))}: unbounded" if growing else f"x{min(least):.2f} at least"
     )
-    return Outcome(result, verdict(0), short)
+    return Judgement(result, verdict(0), short)
 
 
 EXPERIMENT = Experiment(

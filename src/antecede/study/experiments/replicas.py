@@ -14,7 +14,7 @@ from antecede.endpoint.messages import Packet
 from antecede.endpoint.registry import endpoint, size
 from antecede.replicas import Replica
 from antecede.sim.metrics import drift
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim
 from antecede.study.measuring import Task
 from antecede.study.points import Points, judged, spread
 
@@ -175,7 +175,7 @@ def findings(points: Points) -> Iterator[str]:
     "Experiment replicas: the same writes under the store and under optimal, by the number of "
     "reads per write. The store itself: tests/replicas.",
 )
-def _carries_less(points: Points) -> Outcome | None:
+def _carries_less(points: Points) -> Judgement | None:
     parts, every = [], []
     for facet in points.facets():
         base, ours = points.means(BYTES, facet, KS), points.means(BYTES, facet, OURS)
@@ -191,7 +191,7 @@ def _carries_less(points: Points) -> Outcome | None:
         "is fetched is not counted."
     )
     verdict = judged(always=max(every) < 1, sometimes=min(every) < 1)
-    return Outcome(result, verdict, f"x{spread(every)} of optimal's control")
+    return Judgement(result, verdict, f"x{spread(every)} of optimal's control")
 
 
 EXPERIMENT = Experiment(

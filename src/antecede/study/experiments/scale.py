@@ -8,7 +8,7 @@ from typing import Any
 from antecede.report.numbers import figure
 from antecede.sim.schedule import HEADER_BYTES
 from antecede.study.design import Case, Chart, Experiment, Scale, paper
-from antecede.study.measuring import Task, metrics, run
+from antecede.study.measuring import Task, metrics, run_task
 from antecede.study.points import Points, extrapolated, fit
 
 _DELAY = "exponential:0.02"
@@ -112,7 +112,7 @@ def measure(task: Task) -> dict[str, Any]:
 
     What a process adds depends on what the last of them was about, so the whole run counts.
     """
-    found = run(task.protocol, task)
+    found = run_task(task.protocol, task)
     figures, trace, schedule = metrics(task, found), found.trace, task.schedule
     # Of the copies that others pass on, few leave their sender in a packet of their own.
     direct = (trace.entries > 0) | (trace.arrived == trace.posted + schedule.delays)

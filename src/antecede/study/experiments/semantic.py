@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecede.report.numbers import figure
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import DISTANT, MUCH_LESS, RARE, SAME_ORDER, TWICE
 from antecede.study.measuring import measure_falsely_held
 from antecede.study.points import (
@@ -69,7 +69,7 @@ def findings(points: Points) -> Iterator[str]:
     "Delays and buffers are greatly reduced against the matrix.",
     "Experiment semantic: both protocols on the same schedules, as dependence varies.",
 )
-def _saving(points: Points) -> Outcome | None:
+def _saving(points: Points) -> Judgement | None:
     parts: list[str] = []
     every: list[float] = []
     shares: list[float] = []
@@ -98,7 +98,7 @@ def _saving(points: Points) -> Outcome | None:
     held = part([ratio <= MUCH_LESS.value for ratio in every])
     result = f"{'; '.join(parts)}. Greatly reduced: {held}. {MUCH_LESS.said(verdict)}"
     short = f"{spread(shares, '{:.0%}')} of the matrix's" if shares else ""
-    return Outcome(result, verdict(MUCH_LESS.value), short)
+    return Judgement(result, verdict(MUCH_LESS.value), short)
 
 
 @claim(
@@ -108,7 +108,7 @@ def _saving(points: Points) -> Outcome | None:
     "Experiment loads: every hold checked against explicit sets of semantic causes, over loads and "
     "casts; experiment semantic for heavy tails.",
 )
-def _remaining(points: Points) -> Outcome | None:
+def _remaining(points: Points) -> Judgement | None:
     loads = points.study.of(LOADS)
     parts: list[str] = []
     held: dict[str, dict[float, float]] = {}
@@ -127,7 +127,7 @@ def _remaining(points: Points) -> Outcome | None:
         parts.append(f"{facet}: {told}")
     if not held:
         again = f"Not measured: run antecede study --experiment {LOADS} as well."
-        return Outcome(again, NOT_RUN)
+        return Judgement(again, NOT_RUN)
 
     def verdict(limit: float) -> str:
         rare = {facet: all(y <= limit for y in line.values()) for facet, line in held.items()}
@@ -146,7 +146,7 @@ def _remaining(points: Points) -> Outcome | None:
     most = {facet: max(line.values()) for facet, line in held.items()}
     worst, best = (pick(most, key=lambda facet: most[facet]) for pick in (max, min))
     short = f"up to {most[worst]:.0%} held falsely in {worst}, {most[best]:.0%} in {best}"
-    return Outcome(result, verdict(RARE.value), short)
+    return Judgement(result, verdict(RARE.value), short)
 
 
 def _percent(point: Point) -> str:
@@ -173,7 +173,7 @@ def _tails(points: Points) -> str:
     "Experiment overhead: entries per copy; experiment work: the cells that both read and write "
     "for a message and its delivery, by the steps of their papers.",
 )
-def _cost(points: Points) -> Outcome | None:
+def _cost(points: Points) -> Judgement | None:
     other, work = points.study.of("overhead"), points.study.of("work")
     space = []
     for cast in other.facets():
@@ -183,7 +183,7 @@ def _cost(points: Points) -> Outcome | None:
     missing = [name for name, some in (("overhead", space), ("work", lines[OURS])) if not some]
     if missing or fit(lines[OURS]) is None or fit(lines[RST]) is None:
         again = f"Not measured: run antecede study --experiment {(missing or ['work'])[0]} as well."
-        return Outcome(again, NOT_RUN)
+        return Judgement(again, NOT_RUN)
     gap = late_exponent(lines[OURS]) - late_exponent(lines[RST])
     twice = all(abs(ratio - 2) <= TWICE.value for ratio in space)
 
@@ -201,7 +201,7 @@ def _cost(points: Points) -> Outcome | None:
     short = (
         f"{figure(max(space))} times the entries, {times:.1f} times the work; exponent {gap:+.2f}"
     )
-    return Outcome(result, verdict(SAME_ORDER.value), short)
+    return Judgement(result, verdict(SAME_ORDER.value), short)
 
 
 EXPERIMENT = Experiment(

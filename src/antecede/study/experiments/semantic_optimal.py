@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import AS_LITTLE
 from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, told
 from antecede.study.points import Points, judged, part, spread
@@ -47,7 +47,7 @@ def findings(points: Points) -> Iterator[str]:
     "smallest counterexamples with them (tests/protocols/test_semantic_optimal.py); experiment "
     "semantic_optimal for its cost.",
 )
-def _without_matrices(points: Points) -> Outcome | None:
+def _without_matrices(points: Points) -> Judgement | None:
     parts: list[str] = []
     sizes: list[float] = []
     for cast in points.facets():
@@ -70,7 +70,7 @@ def _without_matrices(points: Points) -> Outcome | None:
         f"before, so more stays relevant. {AS_LITTLE.said(verdict)}"
     )
     short = f"{spread(sizes, '{:.0%}')} of optimal's control"
-    return Outcome(result, verdict(AS_LITTLE.value), short)
+    return Judgement(result, verdict(AS_LITTLE.value), short)
 
 
 EXPERIMENT = Experiment(

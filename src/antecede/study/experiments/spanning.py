@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from antecede.protocols.specs import Copy, Specified
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.measuring import Task
 from antecede.study.open_questions import BYTES, KS, LATENCY, arguments, less_order
 from antecede.study.points import Points
@@ -213,7 +213,7 @@ def _ratios(points: Points, metric: str, facet: str) -> dict[float, float]:
     "computation of three processes and three messages (python -m tests.support.spanning_rig 3); "
     "experiment spanning for its cost.",
 )
-def _spanning(points: Points) -> Outcome | None:
+def _spanning(points: Points) -> Judgement | None:
     parts: list[str] = []
     sizes: list[float] = []
     times: list[float] = []

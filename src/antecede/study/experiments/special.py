@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from antecede.report.numbers import figure
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.points import Points, judged, part
 
 _N = 10
@@ -86,7 +86,7 @@ BOUNDS: tuple[tuple[str, str, str, Callable[[float], float]], ...] = (
     "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
     "token going round.",
 )
-def _costs(points: Points) -> Outcome | None:
+def _costs(points: Points) -> Judgement | None:
     parts, held = [], []
     for facet, name, bound, limit in BOUNDS:
         place = f"{EXPERIMENT.label(name)} in {EXPERIMENT.facet_label(facet)}"
@@ -109,7 +109,7 @@ def _costs(points: Points) -> Outcome | None:
     short = (
         f"{sum(held)} of {len(held)} within the paper's costs; serialised as printed loses order"
     )
-    return Outcome(result, judged(always=False, sometimes=any(held)), short)
+    return Judgement(result, judged(always=False, sometimes=any(held)), short)
 
 
 def _compared(points: Points) -> str:

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from antecede.sim.schedule import Schedule
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import THINNED
-from antecede.study.measuring import Task, measure_run, run, timing
+from antecede.study.measuring import Task, measure_run, run_task, timing
 from antecede.study.points import Points, judged
 from antecede.study.replays import matrix_cells
 
@@ -46,7 +46,7 @@ def measure(task: Task) -> dict[str, Any]:
 def _replayed(schedule: Schedule, warm_up: int) -> tuple[dict[str, Any], ...]:
     """Replay a run of the matrix once for both of the cases that need it; they follow another."""
     task = Task(RST, RST, {}, schedule, warm_up)
-    base = run(RST, task)
+    base = run_task(RST, task)
     rest = {**timing(task, base.trace), "seconds": base.metrics["seconds"]}
     return *matrix_cells(schedule, base.trace, warm_up=warm_up), rest
 
@@ -69,7 +69,7 @@ def findings(points: Points) -> Iterator[str]:
     "Experiment thinning: bounded with k = n², where the bound never acts, beside the non-zero "
     "cells of the matrix.",
 )
-def _thinning(points: Points) -> Outcome | None:
+def _thinning(points: Points) -> Judgement | None:
     parts, shares, idle = [], [], []
     for cast in CASTS:
         lines = {
@@ -97,7 +97,7 @@ def _thinning(points: Points) -> Outcome | None:
     never = "no extra message was sent" if all(idle) else "extra messages were sent"
     result = f"{'; '.join(parts)}; {never}. {THINNED.said(verdict)}"
     short = ", ".join(f"{share:.2f} n² in {c}" for c, share in zip(CASTS, shares, strict=True))
-    return Outcome(result, verdict(THINNED.value), short)
+    return Judgement(result, verdict(THINNED.value), short)
 
 
 EXPERIMENT = Experiment(

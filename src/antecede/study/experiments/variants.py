@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import UNCHANGED
 from antecede.study.measuring import Task, measure_run
 from antecede.study.points import Points, judged, part
@@ -53,7 +53,7 @@ def measure(task: Task) -> dict[str, Any]:
     "Experiment variants, on the same schedules; tests/protocols/test_optimal_remarks.py "
     "shows where lookahead as printed loses order.",
 )
-def _gains(points: Points) -> Outcome | None:
+def _gains(points: Points) -> Judgement | None:
     told: list[str] = []
 
     def held(limit: float) -> list[bool]:
@@ -100,7 +100,7 @@ def _gains(points: Points) -> Outcome | None:
     }
     figures = ", ".join(f"{name} x{ratio:.2f} bytes" for name, ratio in best.items())
     short = f"{figures}; lookahead as printed loses order"
-    return Outcome(result, verdict(UNCHANGED.value), short)
+    return Judgement(result, verdict(UNCHANGED.value), short)
 
 
 def _figures(points: Points, series: str) -> str:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from antecede.protocols.specs import Specified
-from antecede.study.design import Case, Chart, Experiment, Outcome, Scale, claim, paper
+from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import CUBIC, QUADRATIC
 from antecede.study.measuring import Task
 from antecede.study.points import Points, judged, local_exponents, told_growth
@@ -187,7 +187,7 @@ def findings(points: Points) -> Iterator[str]:
     "Experiment work: entries and pairs of entries that each step looks at, on the logs of theorem "
     "8; tests/study/test_work.py checks that the counted steps do what the specification does.",
 )
-def _work(points: Points) -> Outcome | None:
+def _work(points: Points) -> Judgement | None:
     last, parts = {}, []
     for series in STEPS:
         line = points.means(OPERATIONS, LOGS, series)
@@ -214,7 +214,7 @@ def _work(points: Points) -> Outcome | None:
     )
     sends = f"send n^{last[PRINTED]:.1f} as printed, n^{last[COMMON]:.1f} common"
     short = f"{sends}; receipt n^{last[PAIRS]:.1f} as printed, n^{last[SORTED]:.1f} sorted"
-    return Outcome(result, verdict(QUADRATIC.value), short)
+    return Judgement(result, verdict(QUADRATIC.value), short)
 
 
 EXPERIMENT = Experiment(
