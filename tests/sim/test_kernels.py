@@ -154,8 +154,8 @@ def test_a_run_that_shows_no_progress_can_be_interrupted_too(
     calls: list[int] = []
     proceed = State._continue
 
-    def noted(self: State) -> int:
-        calls.append(proceed(self))
+    def noted(self: State, kind: type) -> int:
+        calls.append(proceed(self, kind))
         return calls[-1]
 
     monkeypatch.setattr(State, "_continue", noted)
