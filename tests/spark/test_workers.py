@@ -15,6 +15,7 @@ import antecede
 from antecede.errors import UsageError
 from antecede.spark.java import find_java, java_home
 from antecede.spark.tasks import explained
+from tests.support.spark import light_jvm
 
 ABSENT = "Job aborted:\nTraceback:\nModuleNotFoundError: No module named 'antecede.spark'\n"
 #: A user's own session, whose driver finds the package where no worker looks.
@@ -63,6 +64,7 @@ def test_a_session_whose_workers_lack_the_package(tmp_path: Path) -> None:
     env |= {"JAVA_HOME": str(java_home(find_java())), "SPARK_LOCAL_IP": "127.0.0.1"}
     env |= {"PYSPARK_PYTHON": str(bare / "bin" / "python")}
     env |= {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    env |= {"PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{light_jvm()}" pyspark-shell'}
     source = str(Path(antecede.__path__[0]).parent)
     done = subprocess.run(
         [sys.executable, "-c", OWN_SESSION.format(source=source)],
