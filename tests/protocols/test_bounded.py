@@ -23,7 +23,7 @@ from antecede import (
 )
 from antecede.check import Script, World, explore
 from antecede.check.scripts import run_step
-from antecede.protocols.bounded import CHOICES, Bounded, Matrix
+from antecede.protocols.bounded import CHOICES, Bounded, Columns
 from antecede.protocols.specs.bounded import Entries
 from tests.protocols.rig import assert_damage_is_harmless, forged
 from tests.protocols.support import (
@@ -32,7 +32,6 @@ from tests.protocols.support import (
     run,
     scripts,
 )
-from tests.support.rounds import some
 
 if TYPE_CHECKING:
     from antecede.endpoint.info import Cast
@@ -78,14 +77,14 @@ def run_within(
 @pytest.mark.parametrize("cast_name", ALL_CASTS)
 @pytest.mark.parametrize("pull", [False, True])
 def test_promises_hold_within_the_bound(cast_name: Cast, pull: bool) -> None:
-    for script in scripts(some(28), (cast_name,), pull=pull):
+    for script in scripts(28, (cast_name,), pull=pull):
         for k in limits(len(script.members)):
             run_within(script, k)
 
 
 @pytest.mark.parametrize("column", CHOICES)
 def test_promises_hold_whichever_column_goes(column: str) -> None:
-    for script in scripts(some(30), ALL_CASTS, first=100):
+    for script in scripts(30, ALL_CASTS, first=100):
         run_within(script, len(script.members) + 1, column)
 
 
@@ -236,7 +235,7 @@ def made(column: str, columns: dict[int, list[int]], n: int) -> Bounded:
     view = view_of("bounded", tuple("abcde"[:n]), column=column)
     rules = Bounded(view, 0)
     for dest, senders in columns.items():
-        rules._matrix |= {sender * n + dest: (1, 1) for sender in senders}
+        rules._put(dest, dict.fromkeys(senders, (1, 1)))
     return rules
 
 
@@ -255,7 +254,7 @@ def test_the_choice_of_column(column: str, chosen: list[str]) -> None:
     for _ in chosen:
         dest = rules._chosen_column()
         picked.append("abcde"[dest])
-        rules._stand_in((dest,), 0)
+        rules._stand_in(dest, 0)
     assert picked == chosen
 
 
@@ -295,11 +294,11 @@ def pair() -> tuple[Endpoint, Packet]:
 def test_what_no_member_sends_is_refused() -> None:
     b, packet = pair()
     assert packet.control == (("a", "b", 1), ("a", "c", 1))
-    matrix = cast("Matrix", packet.content.control)
+    columns = cast("Columns", packet.content.control)
     for control, match in (
         ({}, "says that 0 packets came before it, but it is number 2"),
-        (matrix | {1: (2, 2)}, "says that 2 packets came before"),
-        (matrix | {5: (1, 1)}, "knows of more messages of this process"),
+        (columns | {1: {0: (2, 2)}}, "says that 2 packets came before"),
+        (columns | {2: {1: (1, 1)}}, "knows of more messages of this process"),
     ):
         assert_refused(b, forged(packet, control=control), match=match)
     assert_refused(b, forged(packet, n=7), match="says that 1 packets came before it")
@@ -308,8 +307,8 @@ def test_what_no_member_sends_is_refused() -> None:
 def test_an_extra_message_for_another_column_is_refused() -> None:
     _, extra = crowded()
     a = endpoint("bounded", process="a", members=tuple("abcd"), k=5)
-    assert_refused(a, forged(extra, control={7: (1, 1)}), match="is an extra message for")
-    control = {8: (1, 1)}
+    assert_refused(a, forged(extra, control={3: {1: (1, 1)}}), match="is an extra message for")
+    control = {0: {2: (1, 1)}}
     assert_refused(a, forged(extra, control=control), match="says that 1 packets came before")
 
 

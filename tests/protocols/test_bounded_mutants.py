@@ -8,7 +8,7 @@ import pytest
 from antecede import Packet, size
 from antecede.check import BrokenPromiseError
 from antecede.endpoint.messages import FREE
-from antecede.protocols.bounded import Bounded, Matrix
+from antecede.protocols.bounded import Bounded, Column
 from tests.protocols.support import promise_broken_by, run, scripts
 from tests.protocols.test_bounded import ALL_CASTS
 
@@ -17,8 +17,9 @@ class ClearsWithoutSending(Bounded):
     """Drops a column and sends no extra message for it."""
 
     def _trim(self) -> None:
-        while len(self._matrix) > self._k:
-            drop(self, self._chosen_column())
+        while self._entries > self._k:
+            dest = self._chosen_column()
+            self._put(dest, own_of(self, dest))
 
 
 class ImpatientExtras(Bounded):
@@ -34,12 +35,10 @@ class ForgetsOtherCopies(Bounded):
     """A receiver does not note the message for its other destinations."""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        n, dests, before = self.view.n, others_of(packet), self._matrix
+        before = self._columns.copy()
         places = super().taken(packet)
-        self._matrix = Matrix(
-            {place: cell for place, cell in self._matrix.items() if place % n not in dests}
-            | {place: cell for place, cell in before.items() if place % n in dests}
-        )
+        for dest in others_of(packet):
+            self._put(dest, before.get(dest, {}))
         return places
 
 
@@ -48,7 +47,7 @@ class DropsTooMuch(Bounded):
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         for dest in others_of(packet):
-            drop(self, dest)
+            self._put(dest, own_of(self, dest))
         return super().taken(packet)
 
 
@@ -58,12 +57,10 @@ def others_of(packet: Packet) -> tuple[int, ...]:
     return content.view.list(content.dests & ~(1 << packet.dest_no | 1 << packet.source_no))
 
 
-def drop(rules: Bounded, dest: int) -> None:
-    """Drop the constraints on a process by others."""
-    n, own = rules.view.n, rules.me * rules.view.n + dest
-    for place in list(rules._matrix):
-        if place % n == dest and place != own:
-            del rules._matrix[place]
+def own_of(rules: Bounded, dest: int) -> Column:
+    """Return a column without the constraints by others."""
+    column = rules._columns.get(dest, {})
+    return {rules.me: column[rules.me]} if rules.me in column else {}
 
 
 class NeverTrims(Bounded):

@@ -5,8 +5,14 @@ process needs no constraint on itself; a message to a process replaces all const
 process; and when more than ``k`` entries remain, the process sends an extra message, invisible to
 applications, whose only purpose is to replace the constraints on one more process.
 
-A message may also wait for extra messages, although nothing in the application requires it. They
-have at most ``n - 1`` entries. There are many of them if ``k`` is close to ``n``, and none from
+Guarantee
+---------
+Causal order, with at most ``k`` entries ever kept by a process or carried by a message. A message
+may also wait for extra messages, although nothing in the application requires it.
+
+Cost
+----
+Extra messages have at most ``n - 1`` entries: many of them if ``k`` is close to ``n``, none from
 ``(n - 1) * (n - 1)`` on (so none with three processes).
 
 Differences from the paper
@@ -30,10 +36,9 @@ References
    paper, 2000.
 """
 
-from collections import Counter
 from typing import ClassVar, Final
 
-from antecede.endpoint.counts import Counted, misplaced
+from antecede.endpoint.counts import Counted, larger, misplaced
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, ID_BYTES
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
@@ -43,9 +48,11 @@ from antecede.errors import PeerError, UsageError
 
 Cell = tuple[int, int]
 """How many packets a process sent to another, and the number of its message by then."""
-Matrix = dict[int, Cell]
-"""The cells that are not zero, by place: that of (k, d) is k * n + d."""
-ZERO: Final = (0, 0)
+Column = dict[int, Cell]
+"""The constraints on one process, by sender."""
+Columns = dict[int, Column]
+"""The columns that are not empty, by destination."""
+NONE: Final[Column] = {}
 CHOICES = ("fullest", "sparsest", "rotating")
 ENTRY_BYTES: Final = 2 * ID_BYTES + CLOCK_BYTES
 
@@ -54,40 +61,40 @@ class BoundedWire(Wire):
     """M_m: how many entries; their places in the matrix; their counts; and their numbers."""
 
     def put(self, message: Message) -> bytes:
-        places, cells = sorted(message.control), message.control
-        counts = [cells[place][0] - 1 for place in places]
-        numbers = steps([cells[place][1] for place in places], message.seq)
-        return varint(len(places)) + put_block(gaps(places) + counts + numbers)
+        entries = entries_of(message.control, self.view.n)
+        places, counts = [place for place, _, _ in entries], [count - 1 for _, count, _ in entries]
+        numbers = steps([number for _, _, number in entries], message.seq)
+        return varint(len(entries)) + put_block(gaps(places) + counts + numbers)
 
-    def get(self, data: bytes, at: int, message: Message) -> tuple[Matrix, int]:
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Columns, int]:
         n, sender, seq = self.view.n, message.sender, message.seq
         length, at = read_varint(data, at)
         if length > n * n or length > 8 * len(data):
             raise PeerError("has more entries than there can be")
         values, at = get_block(data, at, 3 * length)
         places, counts = ascending(values[:length]), values[length : 2 * length]
-        numbers, matrix = stepped(values[2 * length :], seq), Matrix()
+        numbers, columns = stepped(values[2 * length :], seq), Columns()
         for place, count, number in zip(places, counts, numbers, strict=True):
             k, dest = divmod(place, n)
             if k >= n or dest in {k, sender} or not 0 <= number <= COUNT_MAX or count >= COUNT_MAX:
                 raise PeerError("has a constraint by or on someone who cannot have it")
             if k == sender and seq and number >= seq:
                 raise PeerError("knows of later messages of its sender")
-            matrix[place] = count + 1, number
-        if not seq and len({place % n for place in matrix}) != 1:
+            columns.setdefault(dest, {})[k] = count + 1, number
+        if not seq and len(columns) != 1:
             raise PeerError("is an extra message, but not for one column")
-        return matrix, at
+        return columns, at
 
     def spell(self, packet: Packet) -> object:
         """Return M_m: entries (sender, destination, count), by member position."""
         return spelt(self.view, packet.content.control)
 
     def entries(self, packet: Packet) -> int:
-        return len(packet.content.control)
+        return sum(map(len, packet.content.control.values()))
 
 
 class Bounded(Counted):
-    """One process's constraints, a sparse matrix."""
+    """One process's constraints, by the process that they constrain; columns never change."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="at most k entries, by extra messages",
@@ -120,8 +127,9 @@ class Bounded(Counted):
         super().__init__(view, me)
         self._k: int = view.options["k"]
         self._choice = view.options["column"]
-        self._matrix: Matrix = {}
-        """M_i; ``reached`` is DELIV_i, extra messages among them."""
+        self._columns: Columns = {}
+        """M_i, by columns, and its size; ``reached`` is DELIV_i, extra messages among them."""
+        self._entries = 0
         self._turn = 0
 
     @classmethod
@@ -136,113 +144,124 @@ class Bounded(Counted):
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
         """Send M; the message then replaces all constraints on its destinations."""
-        message.control = self._matrix.copy()
+        message.control = self._columns.copy()
         for dest in others:
             self.outbox.append((dest, message, None))
-        self._stand_in(others, message.seq)
+            self._stand_in(dest, message.seq)
         self._trim()
 
-    def _stand_in(self, dests: tuple[int, ...], number: int) -> None:
-        """Replace all constraints on these by the packets that now go to them."""
-        n, matrix, gone = self.view.n, self._matrix, {*dests}
-        self._matrix = {place: cell for place, cell in matrix.items() if place % n not in gone}
-        for place in [self.me * n + dest for dest in dests]:
-            self._matrix[place] = matrix.get(place, ZERO)[0] + 1, number
+    def _stand_in(self, dest: int, number: int) -> None:
+        """Replace all constraints on ``dest`` by the packet that now goes to it."""
+        count, _ = self._columns.get(dest, NONE).get(self.me, (0, 0))
+        self._put(dest, {self.me: (count + 1, number)})
+
+    def _put(self, dest: int, column: Column) -> None:
+        self._entries += len(column) - len(self._columns.get(dest, NONE))
+        self._columns[dest] = column
 
     def _trim(self) -> None:
         """Send extra messages until at most k entries are left."""
-        n = self.view.n
-        while len(self._matrix) > self._k:
+        while self._entries > self._k:
             dest = self._chosen_column()
-            self.say(dest, {place: c for place, c in self._matrix.items() if place % n == dest})
-            self._stand_in((dest,), self.made)
+            self.say(dest, {dest: self._columns[dest]})
+            self._stand_in(dest, self.made)
 
     def _chosen_column(self) -> int:
         """Return a column that would shrink; one exists, because k is more than n."""
-        sizes = Counter([place % self.view.n for place in self._matrix])
-        wide = [dest for dest, size in sizes.items() if size > 1]
+        wide = {dest: len(column) for dest, column in self._columns.items() if len(column) > 1}
         if self._choice == "rotating":
             chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
             self._turn = (chosen + 1) % self.view.n
             return chosen
         sign = -1 if self._choice == "fullest" else 1
-        return min(wide, key=lambda dest: (sign * sizes[dest], dest))
+        return min(wide, key=lambda dest: (sign * wide[dest], dest))
 
     def check(self, packet: Packet) -> str:
-        n, me, mine, theirs = self.view.n, self.me, self._matrix, packet.content.control
-        if fault := misplaced(packet, theirs.get(packet.source_no * n + me, ZERO)[0]):
+        me, columns = self.me, packet.content.control
+        if fault := misplaced(packet, columns.get(me, NONE).get(packet.source_no, (0, 0))[0]):
             return fault
-        if not packet.content.seq and me not in {place % n for place in theirs}:
+        if not packet.content.seq and me not in columns:
             return "is an extra message for another process"
-        for place, cell in theirs.items():
-            if place // n == me and cell > mine.get(place, ZERO) and not self.is_stale:
+        for dest, column in columns.items():
+            mine = self._columns.get(dest, NONE).get(me, (0, 0))
+            if me in column and column[me] > mine and not self.is_stale:
                 return knows_too_much(self.made)
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
         """Deliver when DELIV[k] is at least the constraint by k, for all k."""
-        n, me, shift, matrix = self.view.n, self.me, self.shift, packet.content.control
-        return [cell[0] << shift | place // n for place, cell in matrix.items() if place % n == me]
+        column = packet.content.control.get(self.me, NONE)
+        return [count << self.shift | k for k, (count, _) in column.items()]
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         """Return the message that a constraint stands for, or the one before an extra message."""
-        sender, matrix = key & self.low, packet.content.control
-        return sender, max(matrix.get(sender * self.view.n + self.me, ZERO)[1], 1)
+        sender, columns = key & self.low, packet.content.control
+        return sender, max(columns.get(self.me, NONE).get(sender, (0, 0))[1], 1)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """DELIV rises; constraints on others are merged, and the message stands for some."""
-        message, me, sender, n = packet.content, self.me, packet.source_no, self.view.n
+        message, me, sender = packet.content, self.me, packet.source_no
         self.reached[sender] = self.key(packet)
         if not message.seq:
             return self.places[sender]
         self._newest[sender] = message.seq
-        mine, theirs, own = self._matrix, message.control, range(me * n, me * n + n)
-        if dests := message.dests & ~(1 << me | 1 << sender):
-            # The message waits there for all that it carries, and stands for it.
-            mine = self._matrix = {
-                place: cell
-                for place, cell in mine.items()
-                if not dests >> place % n & 1 or place in own or cell > theirs.get(place, ZERO)
+        carried: Columns = message.control
+        dests = message.dests & ~(1 << me | 1 << sender)
+        for dest, theirs in carried.items():
+            if dest != me and not dests >> dest & 1:
+                self._put(dest, larger(self._columns.get(dest, NONE), theirs))
+        for dest in self.view.list(dests):  # the message waits there for all that it carries
+            theirs = carried.get(dest, NONE)
+            mine = {
+                k: cell
+                for k, cell in self._columns.get(dest, NONE).items()
+                if k == me or cell > theirs.get(k, (0, 0))
             }
-        done = dests | 1 << me
-        for place, cell in theirs.items():
-            if not done >> place % n & 1 and cell > mine.get(place, ZERO):
-                mine[place] = cell
-        for place in [sender * n + dest for dest in self.view.list(dests)]:
-            cell = theirs.get(place, ZERO)[0] + 1, message.seq
-            mine[place] = max(mine.get(place, ZERO), cell)
+            newest = theirs.get(sender, (0, 0))[0] + 1, message.seq
+            self._put(dest, larger(mine, {sender: newest}))
         self._trim()
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Tell whether a packet has a constraint by this message, or by a later one."""
-        n, matrix = self.view.n, packet.content.control
-        return any(place // n == sender and cell[1] >= seq for place, cell in matrix.items())
+        columns = packet.content.control.values()
+        return any(column.get(sender, (0, 0))[1] >= seq for column in columns)
 
     def kept(self) -> object:
         """Return M."""
-        return spelt(self.view, self._matrix)
+        return spelt(self.view, self._columns)
 
     def kept_entries(self) -> int:
-        return len(self._matrix)
+        return self._entries
 
     def keep(self, saved: Saved) -> None:
         """Keep M as (place, count, number), whose turn it is, and the last messages delivered."""
         n, me = self.view.n, self.me
-        cells = [(place, *cell) for place, cell in sorted(self._matrix.items())]
-        cells = saved.tuples("entries", cells, 3)
+        entries = saved.tuples("entries", entries_of(self._columns, n), 3)
         self._turn = saved.number("turn", self._turn, 0, n - 1)
         self._newest = saved.numbers("newest", self._newest)
-        matrix = self._matrix = {place: (count, number) for place, count, number in cells}
-        saved.require(len(matrix) == len(cells) <= self._k, "entries", cells, f"up to {self._k}")
-        for place, (count, number) in matrix.items():
-            is_right = place < n * n and place % n not in {place // n, me} and count
+        if not saved.is_read:
+            return
+        for place, count, number in entries:
+            k, dest = divmod(place, n)
+            column = self._columns.setdefault(dest, {})
+            is_right = k < n and dest not in {k, me} and k not in column and count
             saved.require(is_right, "entries", place, "one count for each two processes")
-            if place // n == me:
+            if k == me:
                 self.require_own(saved, "entries", number)
+            column[k] = count, number
+        self._entries = len(entries)
+        saved.require(len(entries) <= self._k, "entries", len(entries), f"at most {self._k}")
 
 
-def spelt(view: View, matrix: Matrix) -> tuple[tuple[str, str, int], ...]:
+def entries_of(columns: Columns, n: int) -> list[tuple[int, int, int]]:
+    """Return the entries by their places in the matrix: place, count, and number."""
+    entries = [(k * n + d, *cell) for d, column in columns.items() for k, cell in column.items()]
+    return sorted(entries)
+
+
+def spelt(view: View, columns: Columns) -> tuple[tuple[str, str, int], ...]:
     """Return entries (sender, destination, count) by member position."""
     names, n = view.members, view.n
-    return tuple([(names[p // n], names[p % n], cell[0]) for p, cell in sorted(matrix.items())])
+    entries = entries_of(columns, n)
+    return tuple([(names[place // n], names[place % n], count) for place, count, _ in entries])
