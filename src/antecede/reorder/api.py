@@ -1,4 +1,4 @@
-"""``reorder``: the rows of a stream or a table, per destination in causal order."""
+"""``reorder``: the rows of a stream or a table in causal order per destination."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def order_table(table: pa.Table, policy: Policy, *, releases: bool) -> pa.Table:
-    """Return a bucket's rows in causal order; at the end release what is held, if asked."""
+    """Return a bucket's rows in causal order, the held ones last if ``releases``."""
     bucket = Bucket(policy)
     found = bucket.offer(table, 0)
     rest = bucket.flush(0) if releases else None
@@ -49,8 +49,8 @@ COUNT_MAX = 1 << 16
 BYTES_MAX = (1 << 31) - (1 << 20)
 #: How long ids of delivered rows are remembered by default, in seconds.
 HORIZON = 600.0
-#: What suits a session for ``reorder``: with a batch of rows in several parts, Spark reads one
-#: while Python packs another.
+#: Settings that make ``reorder`` fast: if a batch of rows has several parts, Spark reads one while
+#: Python packs another.
 SESSION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
@@ -60,7 +60,7 @@ _STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A batch writes what it changed, not a snapshot of everything.
+    # Save only what a batch changed, not a snapshot of everything.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
@@ -93,34 +93,36 @@ def reorder(
     ``stream`` is any streaming or batch DataFrame. A row is one copy of a message: its ``id``, its
     destination ``dest``, and ``causes``, the id or an array of the ids of messages that the same
     destination gets and that must come before it. Without a column ``dest`` all rows have one
-    destination. Rows may also have a ``source`` and their number ``seq`` there, by which duplicates
-    are told for longer than by their ids. All of the rows' columns pass through. These are added:
-    ``position``, the row's place at its destination, from 1, without gaps, also over restarts;
+    destination. Rows may also have a ``source`` and their number ``seq`` there, which recognise
+    duplicates for longer than ids do. All of the rows' columns pass through. These are added:
+    ``position``, the row's place at its destination, from 1, without gaps, even across restarts;
     ``held_seconds``, how long it waited for its causes; ``released``, whether it was delivered
-    although a cause was missing; ``late``, whether an effect of it was delivered without it.
+    without one of its causes; ``late``, whether one of its effects was delivered before it.
 
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
-    ``timeout`` seconds at most, and so do its effects. In a batch it is released at the end.
-    Rows that came before are dropped. ``horizon`` is how many seconds the ids of delivered rows are
-    remembered: choose more than a row may come after its effects or its duplicates. Destinations
-    that lived no longer than that are forgotten as long afterwards, and begin at 1 again. With
-    ``keep_rejected`` rows that are not messages come out too, without a position and with the
-    reason in ``rejected``.
+    ``timeout`` seconds at most, and so do its effects; on a table it is released at the end.
+    Duplicates are dropped. ``horizon`` is how many seconds the ids of delivered rows are
+    remembered: choose more than the time by which a row may arrive after its effects or be
+    repeated. A destination that was in use for no longer than that is forgotten after as long a
+    time, and begins at 1 again. With ``keep_rejected`` rows that are not messages come out too,
+    without a position and with the reason in ``rejected``.
 
-    ``commands`` is a stream with the columns ``action``, ``id`` and ``dest``, for a person to
-    ``"release"`` a held row without the causes that it lacks, or to ``"drop"`` one that is held or
-    waited for. A query keeps the commands with which it began: none cannot become some.
+    ``commands`` is a stream with the columns ``action``, ``id`` and ``dest``, by which a person can
+    ``"release"`` a held row without its missing causes, or ``"drop"`` one that is held or waited
+    for. A query that began without commands cannot get them later.
 
     For rows with encoded packets, ``packet`` names their column (of any protocol that puts control
     information into packets), ``members`` the processes in the Codec's order, and ``readers`` the
-    destinations, which must not send: packets leave out what a sender knows anyway. ``protocol``
-    and ``options`` are those of the endpoints; without them the packets tell the protocol.
+    destinations, which must not send: packets leave out what their destination knows from its own
+    sends. ``protocol`` and ``options`` are those of the endpoints; by default the protocol is taken
+    from the packets.
 
     For records of Kafka with positions (``antecede.logs``), ``positions`` names the column of their
-    header or of all headers, and ``topics`` what the stream reads; ``topic``, ``partition`` and
-    ``offset`` tell their places. Destinations are hashed to ``buckets``, the units of parallel
-    work; one may hold ``held_bytes_max`` bytes of rows, and more end the query. Neither the number
-    of buckets nor the names of columns may change over a checkpoint.
+    header or of all headers, and ``topics`` the topics that the stream reads; the columns
+    ``topic``, ``partition`` and ``offset`` locate a record. Destinations are hashed to ``buckets``,
+    the units of parallel work; each may hold ``held_bytes_max`` bytes of rows; more than that ends
+    the query. Neither the number of buckets nor the names of columns may change once there is a
+    checkpoint.
     """
     asked = dict(locals())
     waits = checked_policy(on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming)
@@ -141,12 +143,12 @@ def reorder(
     return _on_batch(rows, policy, number, releases=on_missing == "release")
 
 
-#: Rows, what adds their numbers, commands, and the policy.
+#: Rows, the function that adds their numbers, commands, and the policy.
 _Input: TypeAlias = tuple["DataFrame", Number, "DataFrame | None", Policy]
 
 
 def _by_causes(asked: Mapping[str, Any], policy: Policy) -> _Input:
-    """Check what was asked of rows with declared causes."""
+    """Check the options for rows with declared causes."""
     _require_no_packets({name: asked[name] for name in _OF_PACKETS})
     stream, buckets, commands = asked["stream"], asked["buckets"], asked["commands"]
     causes = asked["causes"] or "causes"
@@ -171,7 +173,7 @@ def _by_causes(asked: Mapping[str, Any], policy: Policy) -> _Input:
 
 
 def _by_packets(asked: Mapping[str, Any], policy: Policy) -> _Input:
-    """Check what was asked of rows with packets."""
+    """Check the options for rows with packets."""
     stream, packet, buckets = asked["stream"], asked["packet"], asked["buckets"]
     plan = make_plan(packet, *(asked[name] for name in _OF_PACKETS))
     _require_packets(stream, packet, asked["causes"], asked["on_missing"])
@@ -222,14 +224,14 @@ def _by_positions(
 
 
 def _require_no_packets(given: Mapping[str, object]) -> None:
-    """Refuse options that mean something only for packets."""
+    """Refuse options that only rows with packets have."""
     for name, value in given.items():
         if value is not None:
             raise UsageError(f"{name}= is for rows with packets; name their column with packet=")
 
 
 def _require_packets(stream: DataFrame, packet: str, causes: str | None, on_missing: str) -> None:
-    """Refuse a column that has no packets, and what only declared causes allow."""
+    """Refuse a column without packets, and options that need declared causes."""
     if causes is not None:
         raise UsageError("rows have declared causes or packets, not both; give causes= or packet=")
     if on_missing != "wait":
@@ -256,7 +258,7 @@ def _on_stream(
     keeps_rejected = policy.keeps_rejected
     schema = result_schema(rows, keeps_rejected=keeps_rejected)
     pack = partial(packing.pack, number=number, keeps_rejected=keeps_rejected)
-    # Without timers Spark need not run a batch when nothing has come.
+    # Without timers Spark need not run a batch when no rows have arrived.
     mode = "none" if policy.timeout is None else "processingTime"
     packed = rows.mapInArrow(pack, packing.PACKED)
     if told is not None:
@@ -272,7 +274,7 @@ def _on_stream(
         F.sum("went").alias("rows_out"),
         F.sum("duplicates").alias("duplicates"),
         F.sum("rejected").alias("rejected"),
-        # Only the buckets with something to do, so a listener adds up what it last heard of each.
+        # Only buckets that had something to do: a listener adds up the last figures of each.
         F.collect_list(F.when(has_figures, F.struct("bucket", "held", "oldest"))).alias("buckets"),
     )
     return observed.select("rows").mapInArrow(packing.unpack, schema)
@@ -291,7 +293,7 @@ def _on_batch(rows: DataFrame, policy: Policy, number: Number, *, releases: bool
 def checked_policy(
     on_missing: str, timeout: float | None, horizon: float, buckets: int, *, is_streaming: bool
 ) -> int | None:
-    """Return the timeout in microseconds; refuse options that are wrong or contradict others."""
+    """Return the timeout in microseconds; refuse wrong or contradictory options."""
     _require_positive("horizon", horizon)
     _require_count("buckets", buckets)
     if on_missing not in ("wait", "release"):

@@ -1,6 +1,6 @@
-"""One bucket of destinations: rows in, rows out, and its state to and from a store.
+"""One bucket of destinations: it takes and returns rows, and saves its state to a store.
 
-The state is a log: each batch adds what it changed, and now and then one entry replaces them all.
+The state is a log: each batch adds its changes, and now and then one entry replaces all others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Pair: TypeAlias = tuple[int, int]
 
 
 def pack_generation(generation: Generation) -> bytes:
-    """Return the keys that were delivered together as bytes."""
+    """Return the keys delivered in one generation as bytes."""
     return pack_numbers({"time": [generation.time], "keys": generation.keys})
 
 
@@ -63,7 +63,7 @@ DROPPED = ("dropped", "dropped_time")
 
 
 def delta(machine: RowMachine, changes: Changes, left: Iterable[Pair], now: int) -> dict[str, Any]:
-    """Return what a batch changed; ``left`` are the rows that left their chunks."""
+    """Return what a batch changed; ``left`` locates the held rows that it delivered or dropped."""
     return {
         **_of_dests(machine, sorted(changes.dests)),
         **_columns(RUNS, [(*run[:3], now, run[3]) for run in changes.runs]),
@@ -77,7 +77,7 @@ def delta(machine: RowMachine, changes: Changes, left: Iterable[Pair], now: int)
 
 
 def everything(machine: RowMachine, dead: Iterable[Pair]) -> dict[str, Any]:
-    """Return all counters and runs; ``dead`` are the rows that have left chunks."""
+    """Return all counters and runs; ``dead`` locates rows in chunks that are no longer held."""
     seen = machine.seen.items()
     return {
         **_of_dests(machine, machine.positions),
@@ -101,7 +101,7 @@ def _columns(names: Sequence[str], rows: Iterable[Sequence[int]]) -> dict[str, l
     return {name: [row[at] for row in rows] for at, name in enumerate(names)}
 
 
-#: After so many batches, one entry of the log replaces all before it.
+#: After this many batches, one entry of the log replaces all before it.
 LOG_ENTRIES = 32
 #: A chunk of held rows is rewritten when fewer than this share of its rows still wait.
 LIVE_SHARE = 0.25
@@ -109,17 +109,17 @@ LIVE_SHARE = 0.25
 CHUNK_BYTES = 16 << 20
 #: How many bytes of rows a bucket may hold by default.
 HELD_BYTES_MAX = 256 << 20
-#: How many batches a copy of the state may be behind and still be brought up to date.
+#: How many batches a copy of the state may lag behind and still be brought up to date.
 TRAIL = 8
 #: Keys of batches within this share of the horizon are stored together.
 SLOT_SHARE = 1 / 16
-#: What the state of 0.2.0 does not tell. A destination that it names is kept for ever.
+#: Defaults for what the state of 0.2.0 lacks. A destination in such a state is kept for ever.
 UNKNOWN = {"since": 0, "last": 1 << 62, "to": 0, "dropped": 0, "dropped_time": 0}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What a bucket is told: times in microseconds, and what may not change over a checkpoint."""
+    """The options of a bucket: times in microseconds, and what a checkpoint fixes."""
 
     timeout: int | None
     horizon: int
@@ -134,7 +134,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Chunk:
-    """Rows that were held in one batch, and which of them have left since."""
+    """Rows that were held in one batch, and which of them are no longer held."""
 
     table: pa.Table
     dead: set[int] = field(default_factory=set)
@@ -143,13 +143,13 @@ class Chunk:
         return len(self.table) - len(self.dead)
 
     def live(self) -> Iterator[tuple[int, int]]:
-        """Return the rows that have not left, with their keys."""
+        """Yield the rows that are still held, with their keys."""
         keys = self.table.column(KEY).to_pylist()
         return ((row, key) for row, key in enumerate(keys) if row not in self.dead)
 
 
 class Bucket:
-    """The machine of one bucket, with the rows that wait and the state's journal."""
+    """The machine of one bucket, with the rows that it holds and the journal of its state."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -165,13 +165,13 @@ class Bucket:
         self.time = -1
         self.rejected = 0
         self._is_saved = True
-        #: A token for each of the last generations, the present one last.
+        #: A token for each of the last generations, the current one last.
         self.trail: list[str] = []
 
     # -- rows
 
     def offer(self, table: pa.Table, now: int) -> pa.Table:
-        """Take the rows of a batch; return the rows that leave, with their new columns."""
+        """Take the rows of a batch; return those delivered or rejected, with the new columns."""
         self._begin()
         self.time = now = max(now, self.time + 1)
         table = table.append_column(TIME, pa.array(np.full(len(table), now, np.int64)))
@@ -190,13 +190,13 @@ class Bucket:
         return result
 
     def expire(self, now: int) -> pa.Table | None:
-        """Return the rows whose time is up."""
+        """Return the rows whose timeout has passed."""
         self._begin()
         self.time = max(now, self.time)
         return self._leave(self.machine.expire(self.time))
 
     def obey(self, commands: Iterable[tuple[str, int]], now: int) -> pa.Table | None:
-        """Release or drop messages, each named by its key; return the rows that leave."""
+        """Release or drop messages, named by their keys; return the rows that leave."""
         self._begin()
         self.time = now = max(now, self.time)
         outs: list[Out] = []
@@ -206,7 +206,7 @@ class Bucket:
         return self._leave(outs)
 
     def _begin(self) -> None:
-        """Begin a generation, unless what the last one changed is still to be saved."""
+        """Begin a generation, unless the changes of the last one are still to be saved."""
         if self._is_saved:
             self.generation += 1
             self._is_saved = False
@@ -217,7 +217,7 @@ class Bucket:
         return result
 
     def flush(self, now: int) -> pa.Table | None:
-        """Return all rows that are held: no more will come."""
+        """Release and return all held rows: no more will arrive."""
         outs = self.machine.flush(now)
         return self._rows(outs) if outs else None
 
@@ -237,7 +237,7 @@ class Bucket:
     def _rows(
         self, outs: list[Out], fresh: pa.Table | None = None, ready: Ready | None = None
     ) -> pa.Table:
-        """Return the columns of the rows that leave: first those that were ready together."""
+        """Return the rows that leave as a table: those of ``ready``, then those of ``outs``."""
         sources = {number: chunk.table for number, chunk in self.chunks.items()}
         if fresh is not None:
             sources[self.generation] = fresh
@@ -251,7 +251,7 @@ class Bucket:
         sizes = [len(sources[number]) for number in used.tolist()]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         at = starts[np.searchsorted(used, chunks)] + rows
-        # By name: a state may have been written with its columns in another order.
+        # By name: the state may have been saved with its columns in another order.
         parts = [sources[number] for number in used.tolist()]
         whole = pa.concat_tables(parts, promote_options="default")
         names = [name for name in whole.column_names if not name.startswith(PREFIX)]
@@ -278,7 +278,7 @@ class Bucket:
         return found
 
     def _keep_held(self, table: pa.Table) -> None:
-        """Put this batch's held rows into a chunk of their own, with those of some others."""
+        """Put the rows that this batch held into a new chunk, merged with some older ones."""
         self._bury()
         held, parts, row = self.machine.held, [], 0
         fresh = [message for message in self.machine.changes.held if message.key in held]
@@ -299,7 +299,7 @@ class Bucket:
             )
 
     def _to_merge(self, fresh: int) -> list[int]:
-        """Return which chunks to merge with so many new rows: thin ones, and small neighbours."""
+        """Return the chunks to merge with ``fresh`` new rows: thin ones, and small neighbours."""
         size, found = fresh, []
         for number in sorted(self.chunks, reverse=True):
             live, whole = len(self.chunks[number]), self.chunks[number].table
@@ -310,11 +310,11 @@ class Bucket:
         return found
 
     def _live(self, number: int) -> list[Message]:
-        """Return the messages whose rows lie in a chunk."""
+        """Return the held messages whose rows are in a chunk."""
         return [self.machine.held[key] for _, key in self.chunks[number].live()]
 
     def _bury(self) -> None:
-        """Mark rows that left their chunks; one that came in this batch was never in any."""
+        """Mark the rows that left their chunks; a row of this batch is in none yet."""
         changes = self.machine.changes
         changes.left = [ref for ref in changes.left if ref[0] in self.chunks]
         for number, row in changes.left:
@@ -323,7 +323,7 @@ class Bucket:
     # -- state
 
     def save(self, store: Store) -> None:
-        """Write what this batch changed; afterwards the store equals this bucket."""
+        """Write what this batch changed, so that the store holds this bucket's whole state."""
         self._check_room()
         machine, number, now = self.machine, self.generation, self.time
         changes, machine.changes = machine.changes, type(machine.changes)()
@@ -351,11 +351,11 @@ class Bucket:
         self._is_saved = True
 
     def held_bytes(self) -> int:
-        """Return how many bytes the rows have that wait here."""
+        """Return how many bytes the held rows take."""
         return sum(chunk.table.nbytes for chunk in self.chunks.values())
 
     def _check_room(self) -> None:
-        """Refuse to hold more than was allowed; nothing is saved then."""
+        """Refuse to hold more bytes than allowed, before anything is saved."""
         size, most = self.held_bytes(), self.policy.held_bytes_max
         if size > most:
             raise UsageError(
@@ -365,7 +365,7 @@ class Bucket:
             )
 
     def head(self) -> dict[str, Any]:
-        """Return what tells how to read the rest of the state, and whether a copy is current."""
+        """Return the head of the state: how to read the rest, and which batches it includes."""
         policy, machine = self.policy, self.machine
         return {
             "version": policy.version,
@@ -382,7 +382,7 @@ class Bucket:
 
     def _write_base(self, store: Store, now: int) -> None:
         machine, number = self.machine, self.generation
-        # What comes late is taken if it is a packet; members and their gaps are few.
+        # Packets may arrive late at any time; there are few members, and so few gaps.
         if not isinstance(machine, PacketMachine):
             for old in machine.forget(now, self.policy.horizon):
                 store.remove("done", old)
@@ -400,7 +400,7 @@ class Bucket:
 
     @classmethod
     def load(cls, policy: Policy, store: Store) -> Bucket:
-        """Return the bucket that was saved; refuse a state that was written otherwise."""
+        """Return the bucket that was saved; refuse the state of another layout or query."""
         bucket = cls(policy)
         head = read_head(store)
         if not head:
@@ -428,9 +428,9 @@ class Bucket:
         return bucket
 
     def catch_up(self, store: Store, head: dict[str, Any]) -> bool:
-        """Bring a copy of the state up to date, if it is a few batches behind that of ``head``.
+        """Bring this copy of the state up to date if it is only a few batches behind ``head``.
 
-        Workers of Spark take turns with a bucket, so a worker's copy often lacks the last batch.
+        Spark's workers take turns with a bucket, so a worker's copy often lacks the last batch.
         Return False if the whole state has to be loaded instead.
         """
         if self.trail[-1:] == head["trail"][-1:]:
@@ -461,7 +461,7 @@ class Bucket:
         return found
 
     def _replay(self, entry: dict[str, Any]) -> list[tuple[int, int, int]]:
-        """Repeat what a batch changed; return chunk, row and key of the rows that left."""
+        """Repeat a batch's changes; return chunk, row and key of the rows that left."""
         machine, left = self.machine, list[tuple[int, int, int]]()
 
         def columns(names: Sequence[str]) -> Iterator[tuple[int, ...]]:
@@ -499,7 +499,7 @@ class Bucket:
 
 
 def check_head(head: dict[str, Any], policy: Policy) -> None:
-    """Refuse a state of another layout or another query, in one line."""
+    """Refuse, in one line, a state of another layout or of another query."""
     if head["version"] != policy.version:
         raise UsageError(other_version(head["version"], policy.version))
     fixed = json.loads(policy.fixed)
@@ -513,7 +513,7 @@ def check_head(head: dict[str, Any], policy: Policy) -> None:
 
 
 def other_version(found: int, wanted: int) -> str:
-    """Return what to say of a state that has another layout."""
+    """Return the error message for a state of another layout."""
     return (
         f"the checkpoint's state has version {found}, this antecede reads version {wanted}; "
         "go on with the antecede that wrote it, or begin a new checkpoint"
@@ -521,7 +521,7 @@ def other_version(found: int, wanted: int) -> str:
 
 
 def _ordered_rows(table: pa.Table, rows: Ints) -> Rows:
-    """Return rows as numbers, in an order that their contents alone decide."""
+    """Return the rows as numbers, in an order that depends on their contents alone."""
     names = (DEST, KEY, CHANNEL, SEQ)
     dest, key, channel, seq = (np.asarray(table.column(name).combine_chunks()) for name in names)
     lists = table.column(CAUSES).combine_chunks()

@@ -1,6 +1,6 @@
-"""The columns that a bucket needs: what the user's must be like, and how they become numbers.
+"""The columns that a bucket needs: checks of the user's columns, and their values as numbers.
 
-Names become hashes; a row that is no message gets the reason why.
+Names become hashes; a row that is not a message gets a reason.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ DEST, KEY, CHANNEL, SEQ, CAUSES, TIME, REASON, BUCKET, ACTION = (
     PREFIX + name
     for name in ("dest", "key", "channel", "seq", "causes", "time", "reason", "bucket", "action")
 )
-#: What a person may do with a message that is held.
+#: What a person may do with a held message.
 RELEASE, DROP = "release", "drop"
-#: What the names of columns begin with that hold a user's column as another type.
+#: The prefix of columns that hold a user's column converted to another type.
 CAST = PREFIX + "cast_"
 
 
 @dataclass(frozen=True)
 class Names:
-    """Which of the user's columns hold what a row declares.
+    """Which of the user's columns hold which part of a message.
 
-    Without ``dest`` all rows have one destination; without ``source`` and ``seq``, ids alone tell
-    duplicates.
+    Without ``dest`` all rows have one destination; without ``source`` and ``seq``, only ids
+    identify duplicates.
     """
 
     id: str
@@ -53,16 +53,16 @@ class Names:
         return self.seq is not None
 
     def given(self) -> dict[str, str]:
-        """Return the columns that were named or found, by what they hold."""
+        """Return the names of the columns that are used, by what they hold."""
         return {field: name for field, name in asdict(self).items() if name is not None}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Adds the numbers of rows with declared causes.
+    """Adds numbers to rows with declared causes.
 
-    ``cast`` are the columns that hold the same as those of ``names`` as strings, whole numbers and
-    lists of strings. Those that only Spark added for this are dropped.
+    ``cast`` are the columns with the contents of those of ``names`` as strings, whole numbers and
+    lists of strings. Those that were added only for this are dropped.
     """
 
     names: Names
@@ -70,7 +70,7 @@ class Declared:
     buckets: int
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Return the rows with what the machine needs to know of each."""
+        """Return the rows with the numbers that the machine needs."""
         rows = len(table)
         columns = {
             field: table.column(name).combine_chunks() for field, name in self.cast.given().items()
@@ -94,7 +94,7 @@ class Declared:
         return with_columns(table, added)
 
     def _reasons(self, key: Ints, lists: Column, columns: dict[str, Column]) -> pa.Array:
-        """Return why a row is not a message, or null; the first reason of several."""
+        """Return why each row is not a message, or null; of several reasons the first."""
         names = self.names
         words = columns["causes"].flatten()
         lengths = np.diff(np.asarray(lists.offsets))
@@ -126,13 +126,13 @@ class Declared:
 
 @dataclass(frozen=True)
 class Commanded:
-    """Adds the numbers of commands, which name messages as rows do."""
+    """Adds numbers to commands, which name messages as rows do."""
 
     has_dest: bool
     buckets: int
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Return each command's bucket, action and the key of its message; drop the unreadable."""
+        """Return the bucket, action and message key of each command; drop the unreadable ones."""
         table = table.filter(pc.is_in(table.column("action"), pa.array([RELEASE, DROP])))
         table = table.drop_null()
         dest = table.column("dest").combine_chunks() if self.has_dest else None
@@ -154,7 +154,7 @@ def with_columns(table: pa.Table, added: Mapping[str, Column]) -> pa.Table:
 
 
 def _places(dest: Column | None, rows: int) -> Ints:
-    """Return the numbers of destinations; without any, all rows have one."""
+    """Return the destinations as numbers; without a column, all rows have the same one."""
     one = np.full(rows, SPARK_SEED)
     return one if dest is None else hash_words(dest, one)
 
@@ -173,14 +173,14 @@ def _empty(column: Column) -> Flags:
     return found
 
 
-#: What adds the numbers of rows to a table.
+#: A function that adds numbers to the rows of a table.
 Number: TypeAlias = Callable[[pa.Table], pa.Table]
 #: The columns that reorder adds.
 ADDED = ("position", "held_seconds", "released", "late", "rejected")
 
 
 def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
-    """Refuse a frame that lacks a column, or has one that reorder adds."""
+    """Refuse a frame that lacks a column, or already has one that reorder adds."""
     missing = [name for name in wanted if name not in frame.columns]
     if missing:
         raise UsageError(
@@ -198,7 +198,7 @@ def require_columns(frame: DataFrame, wanted: tuple[str, ...]) -> None:
 def find_names(
     frame: DataFrame, name: str, causes: str, dest: str | None, source: str | None, seq: str | None
 ) -> Names:
-    """Return where rows tell what; columns that are not named count if they are there."""
+    """Return the columns to use; a default column counts only if the frame has it."""
     if source is not None or seq is not None or {"source", "seq"} <= set(frame.columns):
         source, seq = source or "source", seq or "seq"
     if dest is None and "dest" in frame.columns:
@@ -209,10 +209,10 @@ def find_names(
 
 
 def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, Declared]:
-    """Return the rows with their names as strings, and what adds their numbers in Python.
+    """Return the rows with names as strings, and the function that adds their numbers in Python.
 
-    A value that does not fit becomes null, so that its row is rejected and does not end the query.
-    Nothing here may differ between batches, such as the time: Spark would write and compile new
+    A value of the wrong kind becomes null, so that its row is rejected and the query goes on.
+    Nothing here may differ between batches, such as the time: Spark would generate and compile new
     code for each.
     """
     from pyspark.sql import functions as F
@@ -228,7 +228,7 @@ def declared(frame: DataFrame, names: Names, buckets: int) -> tuple[DataFrame, D
         if types[name] == kind:
             continue
         if field == "causes" and not types[name].startswith("array<"):
-            # One cause. What began a chain often names nothing, or itself.
+            # A single cause. The first message of a chain often names none, or itself.
             value, own_id = value.try_cast("string"), F.col(f"`{names.id}`").try_cast("string")
             is_none = value.isNull() | (value == "") | value.eqNullSafe(own_id)
             value = F.when(is_none, F.array().cast(kind)).otherwise(F.array(value))
@@ -282,7 +282,7 @@ def numbered(batch: pa.RecordBatch, number: Number, *, keeps_rejected: bool) -> 
 
 
 def _require_types(frame: DataFrame, names: Names) -> None:
-    """Refuse columns that cannot hold what they should, before the query starts."""
+    """Refuse columns of unsuitable types before the query starts."""
     types = dict(frame.dtypes)
     for field, column in names.given().items():
         found = types[column]

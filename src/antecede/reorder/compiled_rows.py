@@ -1,6 +1,6 @@
-"""The rows of a batch that need nothing but what is delivered and each other: compiled.
+"""Compiled code for rows whose causes are all delivered or in the same batch.
 
-Most rows of a stream are of this kind. The machine takes the rest one by one.
+Most rows of a stream are of this kind. The machine takes the others one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antecede.arrays import Flags, Ints, Scalar, inline, jit
 def _in_order(offsets: Ints, causes: Ints, candidates: Flags) -> Ints:
     """Return the candidates whose causes are all delivered, each after its causes.
 
-    A cause is the number of a row, or -1 if it is delivered already, or -2 if it is not here.
+    A cause is the number of a row, -1 if it is delivered already, or -2 if it has not arrived.
     """
     rows = offsets.size - 1
     lacking = np.zeros(rows, np.int64)
@@ -68,7 +68,7 @@ class Arrival(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a batch as arrays, in an order that their contents alone decide."""
+    """The rows of a batch as arrays, in an order that depends on their contents alone."""
 
     row: Ints
     dest: Ints
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
     causes: Ints
 
     def part(self, chosen: Ints) -> Rows:
-        """Return some of the rows."""
+        """Return the chosen rows."""
         lengths = (self.offsets[1:] - self.offsets[:-1])[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
@@ -88,7 +88,7 @@ class Rows(NamedTuple):
         return Rows(row, dest, key, channel, seq, offsets, causes)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Return the rows one by one."""
+        """Yield the rows one by one."""
         offsets, causes = self.offsets.tolist(), self.causes.tolist()
         columns = (column.tolist() for column in self[:5])
         for at, (row, dest, key, channel, seq) in enumerate(zip(*columns, strict=True)):
@@ -103,7 +103,7 @@ def _slot(value: Scalar, mask: int) -> Scalar:
 
 @jit
 def find(keys: Ints, wanted: Ints) -> Ints:
-    """Return for each wanted number which of the keys is the first that equals it, or -1."""
+    """Return, for each wanted number, the index of the first equal key, or -1."""
     size = 4
     while size < 2 * keys.size:
         size *= 2
@@ -125,7 +125,7 @@ def find(keys: Ints, wanted: Ints) -> Ints:
 
 @jit
 def _codes(firsts: Ints) -> tuple[Ints, int]:
-    """Return the numbers from 0 of values, given where each of them is found first."""
+    """Number the distinct values from 0, given each one's first index; return also their count."""
     codes = np.empty(firsts.size, np.int64)
     count = 0
     for row in range(firsts.size):
@@ -154,7 +154,7 @@ def _by_code(codes: Ints, count: int) -> Ints:
 
 @jit
 def _count_on(codes: Ints, counts: Ints) -> Ints:
-    """Count each code on from ``counts``, which then has the last; return the counts on the way."""
+    """Return each code's running count, starting from ``counts``, which is updated."""
     found = np.empty(codes.size, np.int64)
     for row in range(codes.size):
         counts[codes[row]] += 1
@@ -165,9 +165,9 @@ def _count_on(codes: Ints, counts: Ints) -> Ints:
 def ready(
     rows: Rows, candidates: Flags, is_known: Flags, known: Callable[[Ints], Flags]
 ) -> tuple[Ints, Ints]:
-    """Return which candidates can be delivered, in order, and the causes that are not delivered.
+    """Return the candidates that can be delivered, in order, and the causes that are missing.
 
-    ``is_known`` are the rows that were delivered before; ``known`` tells this of other keys.
+    ``is_known`` marks rows that were delivered before; ``known`` does so for other keys.
     """
     causes = find(rows.key, rows.causes)
     inside = causes >= 0
@@ -178,13 +178,13 @@ def ready(
     done = _in_order(rows.offsets, causes, candidates)
     lacks = np.ones(
         rows.row.size + 2, np.bool_
-    )  # At -1 a cause that is known, at -2 one that is not.
+    )  # Index -1 stands for a delivered cause, -2 for a missing one.
     lacks[done], lacks[-1] = False, False
     return done, rows.causes[lacks[causes]]
 
 
 def count_on(groups: Ints, before: Callable[[int], int]) -> tuple[Ints, dict[int, int]]:
-    """Count the members of each group, from what was ``before``; return also the last counts."""
+    """Return each member's running count in its group, from ``before`` on, and the last counts."""
     firsts = find(groups, groups)
     codes, _ = _codes(firsts)
     names = groups[firsts == np.arange(groups.size)].tolist()
@@ -194,12 +194,12 @@ def count_on(groups: Ints, before: Callable[[int], int]) -> tuple[Ints, dict[int
 
 
 def by_content(seq: Ints, key: Ints, channel: Ints) -> Ints:
-    """Return an order by sequence number, key and channel: contents alone decide it."""
+    """Return an order by sequence number, key and channel, so that only contents decide."""
     if seq.size > 1:
         low, high = int(seq.min()), int(seq.max())
         bits = (high - low).bit_length()
         if bits < 32:
-            # Sequence number and the beginning of the key as one number are sorted far faster.
+            # One number of the sequence number and the first bits of the key sorts far faster.
             both = (seq - low) << (63 - bits) | (key.view(np.uint64) >> (bits + 1)).view(np.int64)
             order = np.argsort(both)
             both = both[order]
@@ -209,7 +209,7 @@ def by_content(seq: Ints, key: Ints, channel: Ints) -> Ints:
 
 
 def by_channel(channels: Ints, seqs: Ints) -> Ints:
-    """Return an order in which the numbers of each channel are together and rise."""
+    """Return an order by channel and, within a channel, by number."""
     order = np.argsort(seqs)
     channels = channels[order]
     codes, count = _codes(find(channels, channels))
@@ -223,9 +223,10 @@ def pairs(one: Ints, other: Ints) -> Ints:
 
 
 def stretches(channels: Ints, seqs: Ints) -> Iterator[tuple[int, int, int, int, int]]:
-    """Return where consecutive numbers of one channel begin and end, in an order by channel.
+    """Yield each stretch of consecutive numbers of one channel, given rows ordered by channel.
 
-    With each come the channel, and its lowest and highest number.
+    A stretch is its first row, the row after its last, the channel, and its lowest and highest
+    number.
     """
     if not seqs.size:
         return

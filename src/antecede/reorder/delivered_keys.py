@@ -1,4 +1,4 @@
-"""Keys of delivered messages, remembered for a stated time.
+"""Keys of delivered messages, remembered for a given time.
 
 Keys are 64-bit hashes. Each batch adds one generation; generations older than the horizon are
 forgotten. Lookups use a few sorted arrays that double in size, so that adding stays cheap.
@@ -22,7 +22,7 @@ class Generation(NamedTuple):
 
 
 class Memory:
-    """What was delivered within the horizon, and pinned keys that held messages still name."""
+    """The keys delivered within the horizon, and older ones that held messages still name."""
 
     def __init__(self) -> None:
         self.generations: dict[int, Generation] = {}
@@ -33,8 +33,8 @@ class Memory:
         return sum(generation.keys.size for generation in self.generations.values())
 
     def has(self, keys: Ints) -> Flags:
-        """Return which of the keys were delivered, one by one."""
-        # In order, they are found one near the other.
+        """Return for each key whether it was delivered."""
+        # Sorted lookups are fast, because neighbours are near each other in memory.
         order = np.argsort(keys)
         wanted = keys[order]
         is_here = np.zeros(keys.size, np.bool_)
@@ -48,7 +48,7 @@ class Memory:
         return found
 
     def known(self, keys: Ints) -> set[int]:
-        """Return those of the keys that were delivered."""
+        """Return the keys that were delivered."""
         return set(keys[self.has(keys)].tolist())
 
     def add(self, number: int, time: int, keys: Ints) -> None:
@@ -58,7 +58,7 @@ class Memory:
             self._push(np.sort(keys))
 
     def forget(self, before: int, named: Iterable[int]) -> list[int]:
-        """Drop generations older than this, but pin the keys that are ``named``; say which went."""
+        """Drop generations from before a time, but pin keys in ``named``; return their numbers."""
         gone = [number for number, old in self.generations.items() if old.time < before]
         if gone:
             dropped = np.concatenate([self.generations.pop(number).keys for number in gone])
@@ -70,7 +70,7 @@ class Memory:
         return gone
 
     def merge(self, span: int) -> tuple[list[int], dict[int, Generation]]:
-        """Merge neighbouring generations that lie within ``span``; return numbers gone and new."""
+        """Merge generations that lie within ``span``; return the numbers removed and the new."""
         gone: list[int] = []
         new: dict[int, Generation] = {}
         group: list[int] = []

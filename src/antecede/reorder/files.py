@@ -1,4 +1,4 @@
-"""Reorder files into files: one query, with figures after each batch."""
+"""Reorder files into files: one query, which reports figures after each batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REMARK = b"Streaming TransformWithStateInPandas Python worker"
 
 @contextlib.contextmanager
 def without_remarks() -> Iterator[None]:
-    """Filter the standard error stream of this process and of those it starts."""
+    """Filter Spark's remarks from the standard error of this process and its children."""
     sys.stderr.flush()
     real = os.dup(2)
     reader, writer = os.pipe()
@@ -63,33 +63,33 @@ def without_remarks() -> Iterator[None]:
         thread.join(2)
 
 
-#: How often a query is started again when Spark lost patience with a Python process of its own.
+#: How often a query is started again when Spark gave up on one of its own Python processes.
 ATTEMPTS = 20
 #: The column in which Spark keeps a line that is not JSON.
 CORRUPT = "_corrupt_record"
 _IMPATIENT = "Python worker failed to connect back"
-#: What Spark says of a checkpoint whose state has the first layout, where the bucket was the key.
+#: Spark's error for a checkpoint whose state has the first layout, with the bucket as the key.
 _OLD_STATE = re.compile(
     r"STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE.*"
     r"Existing key_schema=StructType\(StructField\(bucket,IntegerType,true\)\)",
     re.DOTALL,
 )
 
-#: What Spark says if a file of the checkpoint is cut off or missing, or does not suit the query.
+#: Spark's errors for a file of the checkpoint that is cut off, missing or of another query.
 _BAD_CHECKPOINT = re.compile(
     r"CANNOT_LOAD_STATE_STORE|STATEFUL_OPERATOR|STATE_STORE_\w*SCHEMA|Unexpected end-of-input|"
     r"Unexpected character|Unrecognized token|Input length = |Incomplete log file|"
     r"ChecksumException|Checksum error"
 )
 
-#: A line that says why, of Python or Java; that a call into Java failed says nothing.
+#: A line of Python or Java that gives the cause; that a call into Java failed is not one.
 _CAUSE = re.compile(r"(?:Caused by: |: )?((?!py4j\.)[\w.]*(?:Error|Exception)\b[^:]*: .+)")
 
 
 def read_files(
     spark: SparkSession, path: Path, form: str, *, files: int | None, causes: str = "causes"
 ) -> DataFrame:
-    """Return the files of a folder as a stream; all that are there now tell the columns."""
+    """Return the files of a folder as a stream; those that are there now define the columns."""
     require_folder(path, form)
     pattern = f"*{{{','.join(FORMATS[form])}}}"
     told = {"pathGlobFilter": pattern}
@@ -106,13 +106,13 @@ def read_files(
 
 
 def _schema_of(reader: DataFrameReader, path: Path, form: str, causes: str) -> StructType:
-    """Return the columns of all files: each may lack some, but none may contradict another."""
+    """Return the columns of all files: each may lack some, but no two may contradict each other."""
     is_mixed = False
     try:
         found = reader.option("mergeSchema", "true").load(str(path.resolve()))
         schema = found.schema
         told = set(schema.names) - {CORRUPT}
-        # Without a value Spark takes a column of JSON for text.
+        # Spark takes a column of JSON without any value for text.
         if form == "json" and told and dict(found.dtypes).get(causes) == "string":
             given = found.filter(found[causes].isNotNull())
             kind = ArrayType(StringType()) if given.isEmpty() else StringType()
@@ -148,15 +148,15 @@ def run_files(
 ) -> Progress:
     """Reorder a stream into the folder ``out``, or by calling it with each batch and its number.
 
-    Without ``every``, stop when all is read.
+    Without ``every``, stop when everything is read.
     """
     spark = stream.sparkSession
     before = {name: spark.conf.get(name) for name in (PARTITIONS, EMPTY_BATCHES)}
     ordered = reorder(stream, keep_rejected=True, **options)
-    # More parts than buckets would be stores of state without anything in them.
+    # More partitions than buckets would only add empty state stores.
     buckets = int(options.get("buckets", BUCKETS))
     spark.conf.set(PARTITIONS, min(int(before[PARTITIONS] or BUCKETS), buckets))
-    # With timers, Spark runs empty batches for ever, and so would a query that reads what is there.
+    # With timers, Spark runs empty batches for ever, so a query that reads once would not end.
     spark.conf.set(EMPTY_BATCHES, every is not None)
     listener = Progress(show)
     spark.streams.addListener(listener)
@@ -181,14 +181,14 @@ def run_files(
 
 
 def _writer(out: Path) -> Callable[[DataFrame, int], None]:
-    """Return what writes a batch into folders of its own, in place of those of an earlier attempt.
+    """Return a function that writes each batch into its own folders, replacing an earlier attempt.
 
-    A folder is there whole or not at all: a batch that fails leaves nothing, and takes nothing that
-    an earlier attempt has written.
+    A folder appears complete or not at all: a batch that fails leaves nothing behind, and removes
+    nothing that an earlier attempt has written.
     """
 
     def write(frame: DataFrame, number: int) -> None:
-        # The rows are computed once: a second time, the state would be gone through twice.
+        # Compute the rows once: computing them again would update the state twice.
         frame = frame.persist()
         try:
             good = frame.filter("rejected is null").drop("rejected")
@@ -214,7 +214,7 @@ def _write_folder(rows: DataFrame, folder: Path) -> None:
 
 
 def _finished(writer: DataStreamWriter, checkpoint: Path, *, last: bool) -> bool:
-    """Run a query to its end; return False if Spark lost patience and it is to be started again."""
+    """Run a query to its end; return False if it must restart as a Python process was too slow."""
     query = None
     try:
         query = writer.start()
@@ -234,14 +234,14 @@ def _finished(writer: DataStreamWriter, checkpoint: Path, *, last: bool) -> bool
 
 
 def reason_of(text: str, checkpoint: Path) -> str:
-    """Return the one line that matters of Spark's account of a failed query."""
+    """Return the one line that matters in Spark's report on a failed query."""
     if _OLD_STATE.search(text):
         return other_version(1, STATE_VERSION)
     ours = re.search(r"antecede\.errors\.\w+: (.+)", text)
     if ours is not None:
         return ours[1].strip()
     told = text.partition("terminated with exception: ")[2] or text
-    told = told.partition("=== Streaming Query ===")[0]  # The plan, page after page.
+    told = told.partition("=== Streaming Query ===")[0]  # Cut off the plan, which is pages long.
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
     last = (causes[-1:] or lines[:1] or ["no reason given"])[0]

@@ -1,12 +1,12 @@
 """The state machine of one bucket of destinations: what is held, and what is delivered when.
 
-It knows no Spark, no clock and no strings. A message is a key (64 bits that stand for its
+It does not depend on Spark, a clock or strings. A message is a key (64 bits that stand for its
 destination and id), a channel (the same for destination and source) with a sequence number, and the
-keys of its causes at the same destination. A row is told apart by chunk and row, where its columns
-lie. Times are in microseconds.
+keys of its causes at the same destination. A row is identified by its chunk and its index there,
+where its columns are stored. Times are in microseconds.
 
-Rows of a batch must be offered in an order that depends on their contents alone: then a batch that
-is repeated gives the same positions.
+The rows of a batch must be offered in an order that depends on their contents alone, so that a
+repeated batch gives the same positions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Run = tuple[int, int, int]
 
 
 class Came(Enum):
-    """What is known of a number that arrives."""
+    """Whether a number is new, a duplicate, or too old to tell."""
 
     NEW = "new"
     SEEN = "seen"
@@ -36,7 +36,7 @@ class Came(Enum):
 
 
 class Runs:
-    """The numbers of one channel that have come; ``dest`` is the destination it leads to."""
+    """The numbers received on one channel, as runs; ``dest`` is the channel's destination."""
 
     __slots__ = ("_highs", "_lows", "_times", "dest", "floor")
 
@@ -48,7 +48,7 @@ class Runs:
         self._times: list[int] = []
 
     def add(self, number: int, now: int) -> Came:
-        """Note a number; say whether it is new."""
+        """Record a number; return whether it is new."""
         highs = self._highs
         if highs and number == highs[-1] + 1:
             highs[-1], self._times[-1] = number, now
@@ -62,14 +62,14 @@ class Runs:
         return Came.NEW
 
     def is_new(self, low: int, high: int) -> bool:
-        """Return whether none of the numbers from ``low`` to ``high`` has come."""
+        """Return whether none of the numbers from ``low`` to ``high`` has been received."""
         at = bisect_right(self._lows, high)
         if at and self._highs[at - 1] >= low:
             return False
         return self.floor is None or low > self.floor
 
     def add_run(self, low: int, high: int, now: int) -> None:
-        """Note all numbers from ``low`` to ``high``, none of which has come before."""
+        """Record all numbers from ``low`` to ``high``, none of which has been received before."""
         self._insert(bisect_right(self._lows, low), low, high, now)
 
     def _insert(self, at: int, low: int, high: int, now: int) -> None:
@@ -89,7 +89,7 @@ class Runs:
             times.insert(at, now)
 
     def forget(self, before: int) -> None:
-        """Collapse what last grew before this time, if there is more than one run."""
+        """Replace the runs that last grew before this time, except the newest run, by a floor."""
         old = [at for at, time in enumerate(self._times[:-1]) if time < before]
         if not old:
             return
@@ -110,7 +110,7 @@ DROPPED = "dropped by hand"
 
 @dataclass(slots=True)
 class Message:
-    """A message that is held, or on its way out. ``lacking`` are the causes still to come."""
+    """A message that is held or about to leave; ``lacking`` are its missing causes."""
 
     chunk: int
     row: int
@@ -154,7 +154,7 @@ class Changes:
 
 
 class Ready(NamedTuple):
-    """Rows that leave together, in order: where they lie, their positions, how long they waited."""
+    """Rows delivered together, in order: where they are, their positions and waiting times."""
 
     chunk: Ints
     row: Ints
@@ -165,8 +165,8 @@ class Ready(NamedTuple):
 class RowMachine:
     """Holds messages until their causes are delivered, or until ``timeout`` has passed.
 
-    What it does is a function of what is saved of it. So ``held`` is in the order of arrival and
-    key, also after it was loaded. Without ``numbered``, channels and their numbers mean nothing.
+    Its behaviour depends only on the state that is saved. So ``held`` is ordered by arrival and
+    key, also after loading. Without ``numbered``, channels and sequence numbers mean nothing.
     """
 
     def __init__(self, *, timeout: int | None = None, numbered: bool = True) -> None:
@@ -180,7 +180,7 @@ class RowMachine:
         self.memory = Memory()
         self.held: dict[int, Message] = {}
         self.waiting: dict[int, dict[int, Message]] = {}
-        #: Causes that some effect was released without, and when.
+        #: Causes without which an effect was released, and when.
         self.overdue: dict[int, int] = {}
         #: Messages that a person dropped, and when.
         self.dropped: dict[int, int] = {}
@@ -194,10 +194,10 @@ class RowMachine:
         return found, self._take_each(rows.part(rest), chunk, now)
 
     def _take_plain(self, rows: Rows, chunk: int, now: int) -> tuple[Ready, Ints]:
-        """Deliver new rows whose causes are delivered or here as well, and hold other new rows.
+        """Deliver new rows whose causes are delivered or in this batch, and hold other new rows.
 
-        Return also which rows need a closer look: duplicates, late causes, and effects of what was
-        dropped.
+        Return also the rows that need a closer look: duplicates, late causes, and effects of
+        dropped messages.
         """
         messages = self._woken(rows.key)
         first = len(messages)
@@ -231,8 +231,8 @@ class RowMachine:
     def _woken(self, keys: Ints) -> list[Message]:
         """Return the held messages that lack nothing but these keys and each other, in order.
 
-        What waits for something else as well is not looked at again and again; but if no more are
-        held than have come, finding these would take longer than looking at all.
+        This spares the others from being examined in every batch. If no more messages are held than
+        have arrived, examining all of them is quicker than choosing.
         """
         if len(self.held) <= keys.size:
             return list(self.held.values())
@@ -248,7 +248,7 @@ class RowMachine:
         return _ordered(found)
 
     def _keeps_all_causes(self, messages: list[Message], whole: Rows) -> Flags:
-        """Return for held messages and the rows behind them whether no cause was dropped."""
+        """Return, for held messages and then ``whole`` rows, whether no cause was dropped."""
         keeps = np.ones(whole.row.size, np.bool_)
         lost = find(np.fromiter(self.dropped, np.int64), whole.causes) >= 0
         keeps[np.repeat(np.arange(whole.row.size), np.diff(whole.offsets))[lost]] = False
@@ -257,7 +257,7 @@ class RowMachine:
         return keeps
 
     def _place(self, dests: Ints, now: int) -> Ints:
-        """Return the next positions at these destinations, one by one."""
+        """Return the next position at each of these destinations."""
         found, last = count_on(dests, lambda dest: self.positions.get(dest, 0))
         self.positions.update(last)
         self.changes.dests.update(last)
@@ -266,7 +266,7 @@ class RowMachine:
         return found
 
     def _let_go(self, message: Message) -> None:
-        """Forget a message that was held and leaves."""
+        """Remove a message from those that are held."""
         self.changes.left.append((message.chunk, message.row))
         self._forget_held(message)
 
@@ -281,7 +281,7 @@ class RowMachine:
                 del waiting[cause]
 
     def _new_rows(self, rows: Rows) -> Flags:
-        """Return which rows that are not remembered are new, by id and by sequence number."""
+        """Return which rows, of those not remembered, are new by id and by sequence number."""
         good = np.ones(rows.row.size, np.bool_)
         if again := _named(self.held, rows.key):
             good &= find(np.array(again), rows.key) < 0
@@ -315,7 +315,7 @@ class RowMachine:
             noted.append((channel, low, high, runs.dest))
 
     def _take_each(self, rows: Rows, chunk: int, now: int) -> list[Out]:
-        """Take rows one by one; before, wake what waited for those that were delivered together."""
+        """Take rows one by one, after waking what waited for the rows delivered together."""
         fresh, out = self.changes.fresh, list[Out]()
         keys = np.concatenate((rows.key, rows.causes))
         known = self.memory.known(keys)
@@ -351,7 +351,7 @@ class RowMachine:
         return out
 
     def _order_held(self) -> None:
-        """Put what this batch left waiting into the order in which it would be loaded."""
+        """Sort the messages that this batch held as they would be after loading."""
         held, new = self.held, self.changes.held
         self.changes.held = new = _ordered(m for m in new if held.get(m.key) is m)
         for message in new:
@@ -359,14 +359,14 @@ class RowMachine:
         held.update((message.key, message) for message in new)
 
     def release(self, key: int, now: int) -> list[Out]:
-        """Deliver a held message without the causes that it lacks; nothing if it is not held."""
+        """Deliver a held message without its missing causes; do nothing if it is not held."""
         out: list[Out] = []
         if key in self.held:
             self._force(self.held[key], out, now)
         return out
 
     def drop(self, key: int, now: int) -> list[Out]:
-        """Never deliver a message that is held or waited for; nothing waits for it any more."""
+        """Drop a message that is held or waited for, so that nothing waits for it any more."""
         out: list[Out] = []
         message = self.held.get(key)
         if message is not None:
@@ -382,7 +382,7 @@ class RowMachine:
         return out
 
     def expire(self, now: int) -> list[Out]:
-        """Release what has been held for the timeout, after those of its causes that are here."""
+        """Release what was held for the timeout, after those of its causes that have arrived."""
         out: list[Out] = []
         if self.timeout is not None:
             for message in _ordered(self._overdue(now - self.timeout)):
@@ -390,7 +390,7 @@ class RowMachine:
         return out
 
     def flush(self, now: int) -> list[Out]:
-        """Release everything that is held: no more rows will come."""
+        """Release everything that is held: no more rows will arrive."""
         out: list[Out] = []
         for message in _ordered(self.held.values()):
             self._force(message, out, now)
@@ -407,7 +407,7 @@ class RowMachine:
         return next(iter(self.held.values())).arrived if self.held else None
 
     def forget(self, now: int, horizon: int) -> list[int]:
-        """Forget what is older than the horizon; return the generations that went."""
+        """Forget what is older than the horizon; return the numbers of the dropped generations."""
         before = now - horizon
         idle = self._idle(before, horizon)
         for dest in idle:
@@ -424,13 +424,13 @@ class RowMachine:
         return self.memory.forget(before, named)
 
     def _idle(self, before: int, horizon: int) -> set[int]:
-        """Return the destinations that lived no longer than the horizon, and that long ago."""
+        """Return destinations in use no longer than the horizon, and idle for at least as long."""
         since = self.since
         found = {d for d, at in self.last.items() if at < before and at - since[d] <= horizon}
         return found - {message.dest for message in self.held.values()} if found else found
 
     def restore(self, messages: Iterable[Message]) -> None:
-        """Hold, oldest first, just what was held when the state was written."""
+        """Hold these messages, oldest first, as when the state was saved."""
         self.held.clear()
         self.waiting.clear()
         self._hold_loaded(_ordered(messages))
@@ -438,10 +438,10 @@ class RowMachine:
     def follow(
         self, keys: list[int], messages: Iterable[Message], left: Iterable[tuple[int, int, int]]
     ) -> None:
-        """Do what another copy did: ``keys`` were delivered, and these messages held since.
+        """Repeat what another copy did: ``keys`` were delivered, and ``messages`` held since.
 
-        A message that is held already has moved to where it lies now. ``left`` are chunk, row and
-        key of rows that are gone from there.
+        A message that is held already has moved to a new place. ``left`` are chunk, row and key of
+        rows that are no longer there.
         """
         new = []
         for message in messages:
@@ -490,7 +490,7 @@ class RowMachine:
             self.waiting.setdefault(cause, {})[message.key] = message
 
     def _drain(self, out: list[Out], known: set[int] | None, now: int) -> None:
-        """Deliver what is ready, and what becomes ready by it."""
+        """Deliver what is ready, and what becomes ready by that."""
         queue = self._queue
         while queue:
             message = queue.popleft()
@@ -533,7 +533,7 @@ class RowMachine:
             yield message
 
     def _force(self, message: Message, out: list[Out], now: int) -> None:
-        """Deliver a message now; first the causes of it that are here, in causal order."""
+        """Deliver a message now, after those of its causes that have arrived, in causal order."""
         for each in self._ancestry(message):
             if self.held.get(each.key) is not each:
                 continue
@@ -546,7 +546,7 @@ class RowMachine:
             self._drain(out, None, now)
 
     def _ancestry(self, message: Message) -> list[Message]:
-        """Return the held messages that this one waits for, causes first, and itself."""
+        """Return this message after the held messages that it waits for, causes first."""
         order: list[Message] = []
         visited = {message.key}
         stack = [(message, iter(sorted(message.lacking)))]
@@ -569,7 +569,7 @@ def _ordered(messages: Iterable[Message]) -> list[Message]:
 
 
 def _named(known: Mapping[int, object], keys: Ints) -> list[int]:
-    """Return those of the keys that are known, in order; compiled, unless very many are known."""
+    """Return the keys that are known, in order; compiled, unless very many are known."""
     if len(known) > keys.size:
         return sorted(known.keys() & keys.tolist())
     own = np.fromiter(known, np.int64, len(known))
@@ -577,7 +577,7 @@ def _named(known: Mapping[int, object], keys: Ints) -> list[int]:
 
 
 def _with_held(messages: list[Message], rows: Rows) -> Rows:
-    """Return held messages, with the causes they lack, before the rows of a batch."""
+    """Return a batch's rows preceded by held messages, whose causes are the missing ones."""
     if not messages:
         return rows
     lists = [sorted(message.lacking) for message in messages]

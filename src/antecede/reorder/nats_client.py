@@ -1,7 +1,7 @@
-"""The NATS client of Spark's Python processes: questions, reading, publishing, and patience.
+"""The NATS client of Spark's Python processes: it asks, reads, publishes and retries.
 
-Every call opens a connection of its own and closes it, so nothing has to survive between two calls,
-and a server that was away is found again. No other module of this package knows the client.
+Every call opens its own connection and closes it, so nothing has to survive between two calls, and
+a server that comes back is found again. Only this module of the package uses the client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANSWER_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.25
 CLOSE_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 300.0
-"""After so long without a question the server forgets a consumer of ours."""
+"""The server forgets our consumer after this long without a request."""
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Place:
 
 
 class State(NamedTuple):
-    """What a stream has: when it was made, and its first and last sequence number."""
+    """A stream's creation time, and its first and last sequence number."""
 
     created: str
     first: int
@@ -74,7 +74,7 @@ class Message(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A message to publish; JetStream drops another one of the same id within its window."""
+    """A message to publish; JetStream drops a second one with the same id within its window."""
 
     subject: str
     data: bytes
@@ -83,7 +83,7 @@ class Outgoing(NamedTuple):
 
 
 class Link:
-    """A connection that is opened when it is needed, and again after an error."""
+    """A connection that is opened on demand, and again after an error."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -95,7 +95,7 @@ class Link:
         from nats.aio.client import Client
 
         async def ignore(_: Exception) -> None:
-            """Ignore an error that is also raised."""
+            """Ignore an error, which the client also raises."""
 
         async def close() -> None:
             self.closed.set()
@@ -125,7 +125,7 @@ class Link:
 
 
 async def patiently(link: Link, work: Callable[[JetStreamContext], Awaitable[T]]) -> T:
-    """Do some work; try again while the server is away."""
+    """Do some work, and try again while the server is away."""
     from nats.errors import Error
     from nats.js.errors import APIError, ServiceUnavailableError
 
@@ -135,7 +135,7 @@ async def patiently(link: Link, work: Callable[[JetStreamContext], Awaitable[T]]
         try:
             return await work(await link.open())
         except ServiceUnavailableError as error:
-            # It is also the answer of a server that has only just started.
+            # A server that has only just started gives the same answer.
             reason: Exception = error
         except APIError as error:
             if error.code is not None and error.code < 500:
@@ -156,7 +156,7 @@ async def patiently(link: Link, work: Callable[[JetStreamContext], Awaitable[T]]
 
 
 def asked(place: Place, work: Callable[[JetStreamContext], Awaitable[T]]) -> T:
-    """Do some work over a connection of its own."""
+    """Do some work over its own connection."""
 
     async def ask() -> T:
         link = Link(place)
@@ -169,7 +169,7 @@ def asked(place: Place, work: Callable[[JetStreamContext], Awaitable[T]]) -> T:
 
 
 def state_of(place: Place) -> State:
-    """Return what the stream has now."""
+    """Return the current state of the stream."""
     from nats.js.errors import NotFoundError
 
     async def ask(jetstream: JetStreamContext) -> State:
@@ -185,7 +185,7 @@ def state_of(place: Place) -> State:
 
 
 def make_stream(place: Place, subjects: Sequence[str], duplicate_window: float = 120.0) -> None:
-    """Make a stream unless it exists; it knows ids again for so many seconds."""
+    """Create a stream unless it exists; it recognises repeated ids for so many seconds."""
     from nats.js.errors import NotFoundError
 
     async def ask(jetstream: JetStreamContext) -> None:
@@ -211,7 +211,7 @@ def read(place: Place, subject: str | None, first: int, last: int) -> Iterator[l
 
 
 class _Reading:
-    """A range of a stream; after an error it goes on behind the last message that was read."""
+    """Reads a range of a stream; after an error it continues after the last message read."""
 
     def __init__(self, place: Place, subject: str | None, first: int, last: int) -> None:
         self.link = Link(place)
@@ -222,7 +222,7 @@ class _Reading:
         self._client: Client | None = None
 
     async def next(self) -> list[Message] | None:
-        """Return some messages; None at the end."""
+        """Return the next messages, or None at the end."""
         return await patiently(self.link, self._next)
 
     async def _next(self, jetstream: JetStreamContext) -> list[Message] | None:
@@ -250,7 +250,7 @@ class _Reading:
         return found
 
     async def _begin(self, jetstream: JetStreamContext) -> JetStreamContext.PullSubscription:
-        """Make a consumer that hands out messages from here on and remembers nothing."""
+        """Create a consumer that reads from here on and keeps no state on the server."""
         from nats.js import api
 
         info = await jetstream.add_consumer(
@@ -268,7 +268,7 @@ class _Reading:
 
 
 def publish(place: Place, messages: Iterable[Outgoing]) -> int:
-    """Publish messages in order; return how many the stream did not have yet."""
+    """Publish messages in order; return how many were new to the stream."""
     waiting, new = iter(messages), 0
     with asyncio.Runner() as runner:
         link = Link(place)
@@ -281,7 +281,7 @@ def publish(place: Place, messages: Iterable[Outgoing]) -> int:
 
 
 async def _publish(link: Link, chunk: list[Outgoing], jetstream: JetStreamContext) -> int:
-    """Publish some messages; after an error all of them again, which the ids allow."""
+    """Publish some messages; after an error repeat all of them, since ids prevent duplicates."""
     from nats.errors import ConnectionClosedError
     from nats.js import api
 

@@ -1,8 +1,8 @@
-"""``antecede.nats``: a JetStream stream as a source and a sink of Spark, streaming or not.
+"""``antecede.nats``: a JetStream stream as a source and a sink of Spark, for streams and tables.
 
-Offsets are sequence numbers of the stream, which JetStream never gives twice; so a batch that Spark
-repeats reads the same messages again. Nothing is acknowledged to the server: Spark's checkpoint
-alone knows what has been read, and the stream keeps messages as long as its own limits say.
+Offsets are sequence numbers of the stream, which JetStream never reuses, so a batch that Spark
+repeats reads the same messages again. Nothing is acknowledged to the server: only Spark's
+checkpoint records what has been read, and the stream keeps messages as long as its own limits say.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ OPTIONS: Final = (
     "partitions", "waitSeconds", "authority", "certificate", "key",
 )  # fmt: skip
 SPARKS: Final = ("checkpointLocation", "queryName")
-"""Options of a query that Spark passes on to its sink as well."""
+"""Options of a query that Spark also passes to its sink."""
 PARTITIONS: Final = 4
 PARTITION_LEAST: Final = 2000
-"""A partition of fewer messages is not worth a connection of its own."""
+"""A partition with fewer messages is not worth its own connection."""
 WAIT_SECONDS: Final = 600.0
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format ``antecede.nats`` known to a session that has not found it by itself."""
+    """Register the format ``antecede.nats`` with a session that has not found it by itself."""
     spark.dataSource.register(NatsSource)
 
 
@@ -88,7 +88,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Return the settings that Spark's options say."""
+        """Return the settings in Spark's options."""
         from antecede.net.transports.nats_names import parse_url
 
         known = {name.lower(): name for name in (*OPTIONS, *SPARKS)}
@@ -165,19 +165,19 @@ class NatsSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> NatsReader:
-        """Return what reads all that the stream has."""
+        """Return a reader of all that the stream has."""
         return NatsReader(self.settings)
 
     def streamReader(self, schema: StructType) -> NatsStreamReader:
-        """Return what reads the stream batch by batch."""
+        """Return a reader of the stream, batch by batch."""
         return NatsStreamReader(self.settings)
 
     def writer(self, schema: StructType, overwrite: bool) -> NatsWriter:
-        """Return what publishes rows."""
+        """Return a writer that publishes rows."""
         return NatsWriter(_sink(self.settings, schema.names, overwrites=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:
-        """Return what publishes the rows of batches."""
+        """Return a writer that publishes the rows of batches."""
         return NatsStreamWriter(_sink(self.settings, schema.names, overwrites=overwrite))
 
 
@@ -190,7 +190,7 @@ class Range(InputPartition):
 
 
 def split(first: int, last: int, most: int) -> list[Range]:
-    """Cut a range into at most ``most`` parts of about the same length."""
+    """Split a range into at most ``most`` parts of about the same length."""
     count = last - first + 1
     if count <= 0:
         return []
@@ -225,7 +225,7 @@ class NatsReader(_Reads, DataSourceReader):
     """Reads what the stream has when the query is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Cut what the stream has into parts."""
+        """Split what the stream has into parts."""
         state = state_of(self.settings.place)
         return split(_first(self.settings, state), state.last, self.settings.partitions)
 
@@ -238,7 +238,7 @@ def _first(settings: Settings, state: State) -> int:
 
 
 class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream: an offset is the last message read, and which stream it was."""
+    """Reads a stream; an offset is the last message read, with the identity of the stream."""
 
     _target: int | None = None
 
@@ -253,7 +253,7 @@ class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableN
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than what the stream has now."""
+        """Read no further than the stream's current last message."""
         self._target = state_of(self.settings.place).last
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -272,14 +272,14 @@ class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableN
         return {"sequence": state.last, "created": state.created}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Cut a batch into parts."""
+        """Split a batch into parts."""
         if start["sequence"] >= end["sequence"]:
             return []
         self._check(start, state_of(self.settings.place))
         return split(start["sequence"] + 1, end["sequence"], self.settings.partitions)
 
     def _check(self, start: dict[str, Any], state: State) -> None:
-        """Refuse to go on where messages are gone, or in another stream of the same name."""
+        """Refuse to continue after lost messages, or in another stream of the same name."""
         place, begun = self.settings.place, start["sequence"]
         if start["created"] != state.created:
             raise UsageError(
@@ -301,7 +301,7 @@ class NatsStreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableN
 
 @dataclass(frozen=True)
 class Sink:
-    """Where rows go."""
+    """Publishes rows to a stream."""
 
     place: Place
     subject: str | None
@@ -331,7 +331,7 @@ def _message(row: dict[str, Any], subject: str | None) -> Outgoing:
 
 
 def _sink(settings: Settings, columns: Sequence[str], *, overwrites: bool) -> Sink:
-    """Check rows and stream before anything is published."""
+    """Return the sink, after checking rows and stream before anything is published."""
     if overwrites:
         raise UsageError(f"{NAME} appends messages to a stream; it cannot overwrite one")
     missing = {"data"} - set(columns) or {"subject"} - {*columns, settings.subject and "subject"}
@@ -346,7 +346,7 @@ def _sink(settings: Settings, columns: Sequence[str], *, overwrites: bool) -> Si
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many rows a partition had, and how many of them the stream had not."""
+    """How many rows a partition had, and how many of them were new to the stream."""
 
     rows: int
     new: int
@@ -375,7 +375,7 @@ POSITION_HEADER: Final = "Antecede-Position"
 ID_HEADER: Final = "Antecede-Id"
 REJECTED_HEADER: Final = "Antecede-Rejected"
 AGAIN_SECONDS: Final = 3600.0
-"""How long a query may be down before it repeats a batch into a stream that it made itself."""
+"""How long a query may be down before it repeats a batch into a stream that it created."""
 _PLAIN: Final = "^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -387,12 +387,11 @@ def read_stream(
     names: Mapping[str, str] | None = None,
     packets: bool = False,
 ) -> DataFrame:
-    """Return a stream of NATS as rows that reorder takes.
+    """Return a NATS stream as rows for ``reorder``.
 
-    With ``packets`` the messages are those of a reader of nodes; the column ``packet`` has what the
-    order needs. Otherwise the data is JSON with the fields that a row declares, under ``names``;
-    ``causes`` may be a list or one id. A message without source and seq has its place in the stream
-    for these.
+    With ``packets`` the messages are those of a reader of nodes; the column ``packet`` determines
+    their order. Otherwise the data is JSON with the fields of a row, under ``names``; ``causes``
+    may be a list or one id. Without source and seq, a message's place in the stream serves as both.
     """
     from pyspark.sql import functions as F
 
@@ -412,7 +411,7 @@ def read_stream(
             "*",
         )
     types = {"id": "string", "dest": "string", "source": "string", "seq": "bigint"}
-    types["causes"] = "string"  # A list becomes its JSON.
+    types["causes"] = "string"  # A list is kept as its JSON.
     schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
     own = {name: (names or {}).get(name, name) for name in types}
     spelt = ", ".join(f"`{own[name]}` {kind}" for name, kind in types.items())
@@ -443,11 +442,10 @@ def _name(token: Column) -> Column:
 
 
 def stream_writer(url: str, names: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """Return what publishes a batch of reorder's rows, for ``foreachBatch``; make the stream.
+    """Return a function for ``foreachBatch`` that publishes reorder's rows; create the stream.
 
-    A row goes to ``STREAM.to.DEST``; one that was rejected to ``STREAM.rejected``. Its message id
-    is made of destination, position and the row's id, so JetStream drops it if the batch is
-    repeated.
+    A row goes to ``STREAM.to.DEST``, a rejected one to ``STREAM.rejected``. Its message id consists
+    of destination, position and the row's id, so JetStream drops it if the batch is repeated.
     """
     from pyspark.sql import functions as F
 
@@ -507,7 +505,7 @@ def _rejected(frame: DataFrame, stream: str, number: int) -> DataFrame:
 
 
 def _data(rows: DataFrame) -> Column:
-    """Return a row's own data if it came from a stream, and otherwise the row as JSON."""
+    """Return a row's own data if it came from a stream, otherwise the row as JSON."""
     from pyspark.sql import functions as F
 
     if dict(rows.dtypes).get("data") == "binary":

@@ -1,8 +1,8 @@
 """Rows that carry encoded packets: the destination's own endpoint decides when each is delivered.
 
-The endpoint that runs here only receives. Most protocols leave out of a packet what its destination
-is known to know because of something it sent itself; so a destination must be a process that only
-reads, such as an archive or an analysis to which every message is addressed too.
+An endpoint here only receives. Most protocols leave out of a packet what its destination must know
+because of its own sends; so a destination must be a process that only reads, such as an archive or
+an analysis to which every message is also addressed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from antecede.reorder.compiled_rows import Rows, pairs
 from antecede.reorder.machine import Message, Out, RowMachine
 from antecede.spark.tasks import no_collection
 
-#: Protocols whose packets alone do not tell the order, and why.
+#: Protocols whose packets do not suffice to establish the order, and why.
 UNFIT = {
     "buffered": "it keeps order by acknowledgements, not by what packets carry",
     "synchronous": "it keeps order by acknowledgements, not by what packets carry",
@@ -37,14 +37,14 @@ UNFIT = {
 }
 CONTROL = "a control packet, which brings no message"
 HELD_MAX = 1 << 40
-#: What a message with a packet waits for, its endpoint knows; nobody changes these.
+#: The causes of a message with a packet: only its endpoint knows them. Never modified.
 _NO_CAUSES: list[int] = []
 _NOTHING_LACKS: set[int] = set()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How packets are read: the column, the members, and what the endpoints are made with."""
+    """How to read packets: the column, the members, and the parameters of the endpoints."""
 
     column: str
     members: tuple[str, ...]
@@ -54,18 +54,18 @@ class Plan:
 
     @classmethod
     def of(cls, column: str, fixed: Mapping[str, Any]) -> Plan:
-        """Return the plan of a checkpoint: what :meth:`fixed` returned, from JSON."""
+        """Return the plan saved in a checkpoint: what :meth:`fixed` returned, from JSON."""
         options = tuple((name, _as_tuples(value)) for name, value in fixed["options"])
         return cls(column, tuple(fixed["members"]), fixed["protocol"], None, options)
 
     def fixed(self) -> dict[str, Any]:
-        """Return what may not change over a checkpoint."""
+        """Return what a checkpoint fixes."""
         options = [[name, value] for name, value in self.options]
         return {"members": list(self.members), "protocol": self.protocol, "options": options}
 
     @cached_property
     def _codecs(self) -> dict[bytes, antecede.Codec]:
-        """The Codecs of the views met so far, by number and digest as packets have them."""
+        """The Codecs of the views met so far, by number and digest as packets carry them."""
         return {}
 
     def codec(self, data: bytes) -> antecede.Codec:
@@ -89,11 +89,11 @@ class Plan:
         return found
 
     def decode(self, data: bytes) -> antecede.Packet:
-        """Return the packet that data encode; PeerError says what is wrong with them."""
+        """Return the decoded packet; PeerError says what is wrong with the data."""
         return self.codec(data).decode(data)
 
     def restore(self, snapshot: bytes) -> antecede.Endpoint:
-        """Return the endpoint of a snapshot, going on as if it had never stopped."""
+        """Return the endpoint of a snapshot, which continues as if it had never stopped."""
         return antecede.Codec(self.members).restore(snapshot, resumed=True)
 
     def endpoint(self, dest: str, protocol: str, view: int = 0) -> antecede.Endpoint:
@@ -108,7 +108,7 @@ class Plan:
         )
 
     def refusal(self, packet: antecede.Packet) -> str | None:
-        """Return why a packet cannot be put in order here, if so."""
+        """Return why a packet cannot be ordered here, or None."""
         if self.protocol is not None and packet.protocol != self.protocol:
             return f"a packet of {packet.protocol}, not of {self.protocol}"
         if packet.protocol in UNFIT:
@@ -128,7 +128,7 @@ def make_plan(
     readers: Iterable[str] | None,
     options: Mapping[str, Any] | None,
 ) -> Plan:
-    """Check what the caller says about packets."""
+    """Return the plan for packets, after checking what the caller gave."""
     if members is None:
         raise UsageError(
             "packet= needs members=(...), the names of all processes in the Codec's order"
@@ -152,12 +152,12 @@ def make_plan(
 
 @lru_cache(maxsize=1 << 16)
 def channel_of(dest: str, *source: str) -> int:
-    """Return the same as :func:`number_of`, for words that come again and again."""
+    """Return :func:`number_of` for words that are used again and again."""
     return number_of(dest, *source)
 
 
 def number_of(*words: str) -> int:
-    """Return 63 bits that stand for some words."""
+    """Return a 63-bit hash of some words."""
     digest = hashlib.blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big") >> 1
 
@@ -186,16 +186,17 @@ def routed(plan: Plan, data: bytes | None) -> tuple[tuple[str, str, int], str | 
 
 @dataclass(frozen=True)
 class Routed:
-    """Adds the numbers of rows with packets: what a bucket needs to know of each.
+    """Adds numbers to rows with packets.
 
-    That is in the beginning of a packet. The bucket reads the rest, and may still reject the row.
+    They are read from the beginning of a packet. The bucket reads the rest, and may still reject
+    the row.
     """
 
     plan: Plan
     buckets: int
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Return the rows with what the machine needs to know of each."""
+        """Return the rows with the numbers that the machine needs."""
         plan = self.plan
         dests: list[int] = []
         channels: list[int] = []
@@ -221,7 +222,7 @@ class Routed:
 
 
 class PacketMachine(RowMachine):
-    """Hands packets to endpoints, one per destination, and rows out as these deliver."""
+    """Passes packets to endpoints, one per destination, and releases rows as they deliver."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -284,7 +285,7 @@ class PacketMachine(RowMachine):
         self.changes.dests.add(dest)
 
     def name(self, message: Message, data: bytes) -> None:
-        """Learn from its packet what a held message is called."""
+        """Read a held message's name from its packet."""
         packet, reason = decoded(self.plan, data)
         assert packet is not None, reason
         self._named[message.dest, packet.message] = message

@@ -1,8 +1,8 @@
-"""``reorder`` by positions: records of Kafka topics in causal order, as a group would read them.
+"""``reorder`` by positions: Kafka records in causal order, as a consumer group reads them.
 
 A record waits until its destination has delivered every log it reads up to the record's positions,
-as in :mod:`antecede.logs`; the records of a log keep their order. Offsets that hold no record are
-passed when the next record of their log has come. The state of a destination is one value.
+as in :mod:`antecede.logs`; the records of a log keep their order. Offsets without a record are
+skipped once the next record of their log has arrived. The state of a destination is one value.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
         TimerValues,
     )
 
-#: The columns that tell a record's place, as Spark's Kafka source calls them.
+#: The columns that locate a record, as Spark's Kafka source calls them.
 PLACE = ("topic", "partition", "offset")
-#: The column that stands for the destination where the rows have none.
+#: The column used as the destination where rows have none.
 ALL = "__antecede_all"
 STATE_VERSION = 1
 _VALUE = StructType().add("value", BinaryType())
@@ -41,7 +41,7 @@ Place = tuple[str, int]
 
 
 class Plan(NamedTuple):
-    """What a query was asked to do; it may not change over a checkpoint, but for the timeout."""
+    """The options of a query; a checkpoint fixes all but the timeout."""
 
     positions: str
     topics: tuple[str, ...]
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """A record that has come: its offset, what it needs, its row, and when it came."""
+    """A record that waits: its offset, the positions it needs, its row, and when it arrived."""
 
     offset: int
     needs: dict[Place, int]
@@ -65,14 +65,14 @@ class Destination:
     """What one destination has delivered and holds."""
 
     position: int = 0
-    #: Per log: every record below this offset is delivered, or nothing is there.
+    #: Per log: every record below this offset is delivered.
     progress: dict[Place, int] = field(default_factory=dict)
-    #: Per log: the offset after the last record that has come.
+    #: Per log: the offset after the last record that has arrived.
     ends: dict[Place, int] = field(default_factory=dict)
     queues: dict[Place, deque[Held]] = field(default_factory=dict)
 
     def take(self, rows: Iterable[Mapping[str, Any]], plan: Plan, now: int) -> Iterator[Row]:
-        """Take rows; yield what may leave, in causal order, and what is not a record."""
+        """Take rows; yield what may be delivered, in causal order, and what is not a record."""
         for row in sorted(map(dict, rows), key=_place_of):
             reason = _fault(row)
             place, offset = (row["topic"], row["partition"]), row["offset"]
@@ -81,10 +81,10 @@ class Destination:
                     yield _out(row, plan, rejected=reason)
                 continue
             if offset < self.ends.get(place, 0):
-                continue  # it came before
+                continue  # a duplicate
             try:
                 needs = _needs(row[plan.positions], plan.topics, place)
-            except HeaderError as error:  # it waits for nothing, and is not lost
+            except HeaderError as error:  # deliver it at once rather than lose it
                 needs = {}
                 if plan.keeps_rejected:
                     yield _out(row, plan, rejected=str(error))
@@ -95,7 +95,7 @@ class Destination:
         yield from self.advance(plan, now)
 
     def advance(self, plan: Plan, now: int, *, releases: bool = False) -> Iterator[Row]:
-        """Yield what may leave now; ``releases``: also what has waited for the timeout."""
+        """Yield what can be delivered now and, if ``releases``, what waited for the timeout."""
         moved = True
         while moved:
             moved = False
@@ -115,7 +115,7 @@ class Destination:
                     yield _out(head.row, plan, self.position, held, released=missing)
                     moved = True
             if moved and releases:
-                releases = plan.timeout is not None  # what was released may have freed others
+                releases = plan.timeout is not None  # releasing one may have freed others
         for place in [place for place, queue in self.queues.items() if not queue]:
             del self.queues[place]
 
@@ -135,7 +135,7 @@ def _fault(row: Mapping[str, Any]) -> str:
 
 
 def _needs(found: Any, topics: Sequence[str], own: Place) -> dict[Place, int]:
-    """Return the positions of a row in the topics that are read, other than its own log."""
+    """Return a row's positions in the topics that are read, except its own log."""
     if isinstance(found, list):
         named = [pair["value"] for pair in found if pair["key"] == HEADER]
         found = named[-1] if named else None
@@ -227,7 +227,7 @@ def reorder_by_positions(
     releases: bool,
     keeps_rejected: bool,
 ) -> DataFrame:
-    """Return the rows of each destination in causal order; without such a column, of all."""
+    """Return each destination's rows in causal order; without a column ``dest``, those of all."""
     from pyspark.sql import functions as F
 
     names = tuple(sorted(topics)) if topics is not None and not isinstance(topics, str) else ()

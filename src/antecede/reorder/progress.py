@@ -1,4 +1,4 @@
-"""What a query does, batch by batch: figures from its progress, by a listener."""
+"""Figures of a query for each batch, which a listener takes from its progress."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Figures:
 
 
 class Progress(StreamingQueryListener):
-    """Follows one query: passes the figures of each batch to ``show``, and adds them up.
+    """Follows one query: passes the figures of each batch to ``show`` and adds them up.
 
-    Give it to ``spark.streams.addListener`` before the query starts. A query tells what it holds
-    bucket by bucket, and only of those that had something to do; here they come together.
+    Give it to ``spark.streams.addListener`` before the query starts. A batch reports what is held
+    only for the buckets that had something to do; here all buckets are added up.
     """
 
     def __init__(self, show: Callable[[Figures], object]) -> None:
@@ -49,7 +49,7 @@ class Progress(StreamingQueryListener):
         return sum(self._held.values())
 
     def begin(self) -> None:
-        """Expect a query that is still to start."""
+        """Prepare for a query that is about to start."""
         self._ended.clear()
 
     def wait(self, seconds: float = 30.0) -> bool:
@@ -64,10 +64,10 @@ class Progress(StreamingQueryListener):
         self.add(event.progress)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing has come."""
+        """Ignore that nothing has arrived."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """End: all figures have been heard."""
+        """Note the end: all figures have been reported."""
         self._ended.set()
 
     def add(self, progress: Any) -> None:
@@ -102,6 +102,6 @@ class Progress(StreamingQueryListener):
 
 
 def _plain(row: Any) -> Mapping[str, Any]:
-    """Return a row of metrics by name: Spark Connect has dictionaries inside of rows."""
+    """Return a row of metrics by name: Spark Connect has dictionaries inside rows."""
     found: Mapping[str, Any] = row if isinstance(row, dict) else row.asDict()
     return found

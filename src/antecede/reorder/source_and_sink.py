@@ -1,4 +1,4 @@
-"""Folders and streams that a reordering reads and writes: checked before Spark starts."""
+"""The folders and streams that a reordering reads and writes, checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from antecede.errors import UsageError
 from antecede.runs import lock_folder
 
-#: How long a server may take to accept a connection, and how often it is tried.
+#: How long a server may take to accept a connection, and the pause between attempts.
 ANSWER_SECONDS, AGAIN_SECONDS = 10.0, 0.5
-#: The formats of files that are read, with the suffixes of their names.
+#: The file formats that can be read, with their suffixes.
 FORMATS = {"parquet": (".parquet",), "json": (".jsonl", ".json", ".ndjson"), "csv": (".csv",)}
 
 
 def require_folder(path: Path, form: str) -> None:
-    """Refuse an unknown format, and a folder that has no file to tell the columns."""
+    """Refuse an unknown format, and a folder without a file that defines the columns."""
     if form not in FORMATS:
         raise UsageError(f"format {form!r} is not one of {', '.join(FORMATS)}")
     if not path.is_dir():
@@ -38,7 +38,7 @@ def require_folder(path: Path, form: str) -> None:
 
 
 def require_apart(source: Path, out: Path) -> None:
-    """Refuse to write into the folder that is read: results would come back as rows."""
+    """Refuse to write into the folder that is read: results would be read as rows."""
     read, written = source.resolve(), out.resolve()
     if (read == written or read in written.parents) and not any(
         path.is_file() for path in (written, *written.parents)
@@ -53,12 +53,12 @@ def require_checkpoint(path: Path) -> None:
 
 
 def is_url(place: str) -> bool:
-    """Tell whether a place to read or write is a stream of a NATS server."""
+    """Return whether a place to read or write is a stream of a NATS server."""
     return place.startswith(("nats://", "tls://"))
 
 
 def shown(place: str) -> str:
-    """Return a place as it may be printed: without a password."""
+    """Return a place in a form that may be printed: without a password."""
     return re.sub(r"//[^/@]*@", "//...@", place) if is_url(place) else place
 
 
@@ -79,9 +79,9 @@ def require_stream(url: str) -> str:
 
 
 def require_server(url: str) -> None:
-    """Refuse a stream none of whose servers can be reached: its client would try for minutes.
+    """Refuse a stream if none of its servers can be reached: its client would try for minutes.
 
-    A server that is being started again gets a moment to answer.
+    A server that is restarting gets a moment to answer.
     """
     from antecede.net.transports.nats_names import parse_url
 
@@ -104,10 +104,10 @@ def require_server(url: str) -> None:
 
 @contextmanager
 def claimed(folders: Iterable[Path]) -> Iterator[None]:
-    """Create the folders that a query writes to, and keep other queries from them meanwhile.
+    """Create the folders that a query writes to, and lock them against other queries.
 
-    Two queries would overwrite each other's batches. The locks end with this process, however it
-    ends, so a query that was killed can be started again at once.
+    Two queries would overwrite each other's batches. The locks end with this process in any case,
+    so a query that was killed can be restarted at once.
     """
     with ExitStack() as locks:
         for folder in dict.fromkeys(folder.resolve() for folder in folders):
@@ -117,7 +117,7 @@ def claimed(folders: Iterable[Path]) -> Iterator[None]:
 
 
 def _create(folder: Path) -> None:
-    """Create a folder, or refuse it in one line if nothing can be written there."""
+    """Create a folder, or say in one line why nothing can be written there."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; reorder writes into a folder")
     try:

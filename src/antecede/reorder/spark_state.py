@@ -1,7 +1,7 @@
-"""A bucket inside Spark: packed rows to ``transformWithState``, and state in its state store.
+"""A bucket inside Spark: ``transformWithState`` gets packed rows, and the state store its state.
 
-Each call into Spark's state store costs, and so does each row that crosses to Python. So rows are
-packed into one Arrow stream per bucket before the shuffle, and unpacked after it.
+Each call into Spark's state store is expensive, and so is each row that crosses to Python. So rows
+are packed into one Arrow stream per bucket before the shuffle, and unpacked after it.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     )
 
 PACKED = "bucket int, rows binary"
-#: One row per bucket and batch has its figures; the others have rows.
+#: Of a bucket's rows in a batch, one has the figures; the others have packed rows.
 EMITTED = (
     "bucket int, rows binary, came long, went long, duplicates long, rejected long, held long, "
     "oldest long"
 )
-#: How many rows a packed value has at most on the way out, and about how many bytes.
+#: The most rows of a packed value on the way out, and about how many bytes.
 ROWS_MAX, BYTES_MAX = 50_000, 32 << 20
 #: How many buckets a Python worker remembers between batches.
 CACHED_MAX = 256
 
-#: The bucket without rows that remembers what may not change over a checkpoint, such as the number
-#: of buckets. Every batch asks it; others might not have met the destinations they have now.
+#: The bucket without rows that records what a checkpoint fixes, such as the number of buckets.
+#: Every batch checks it; other buckets might not have had their destinations before.
 EVERY_QUERY = -1
 
-# Spark would parse a schema that is a string, in every batch.
+# Spark would parse a schema given as a string in every batch.
 _KEY = StructType().add("part", StringType()).add("number", LongType())
 _VALUE = StructType().add("value", BinaryType())
 
@@ -63,7 +63,7 @@ _buckets_kept: dict[str, Bucket] = {}
 def pack(
     batches: Iterable[pa.RecordBatch], number: Number, *, keeps_rejected: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Add the numbers of rows and pack them into one value per bucket, for ``mapInArrow``."""
+    """Add numbers to rows and pack them into one value per bucket, for ``mapInArrow``."""
     is_marked = False
     for batch in batches:
         if not batch.num_rows:
@@ -87,7 +87,7 @@ def pack(
 
 
 def pack_commands(batches: Iterable[pa.RecordBatch], number: Number) -> Iterator[pa.RecordBatch]:
-    """Pack commands as rows are packed, for ``mapInArrow``."""
+    """Pack commands in the same way as rows, for ``mapInArrow``."""
     for batch in batches:
         table = number(pa.Table.from_batches([batch]))
         for at, bucket in enumerate(table.column(BUCKET).to_pylist()):
@@ -101,7 +101,7 @@ def _packed(buckets: list[int], rows: Sequence[bytes | None]) -> pa.RecordBatch:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the rows that were packed, for ``mapInArrow``."""
+    """Yield the rows that were packed, for ``mapInArrow``."""
     for batch in batches:
         for packed in batch.column(0):
             if packed.is_valid:
@@ -110,10 +110,10 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class SparkStore:
-    """One bucket's state in Spark's state store. The current key decides which bucket that is.
+    """One bucket's state in Spark's state store: that of the bucket whose key is current.
 
-    It is all one variable, because Spark sets up every variable again in each batch and partition.
-    In version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
+    It is a single variable, because Spark sets up every variable in each batch and partition. In
+    version 1 of the layout ``STATE`` was another kind of variable, so Spark refuses those
     checkpoints before a batch runs.
     """
 
@@ -186,7 +186,7 @@ class Reorder(StatefulProcessor):
             write_head(self.store, Bucket(self.policy).head())
 
     def _load(self) -> Bucket:
-        """Return the bucket from this worker's cache and what it lacks, or all from the store."""
+        """Return the bucket: this worker's copy brought up to date, or all of it from the store."""
         head = read_head(self.store)
         for token in reversed(head.get("trail", [])):
             cached = _buckets_kept.pop(token, None)
@@ -224,11 +224,11 @@ class Reorder(StatefulProcessor):
 
 
 def order_stream(packed: DataFrame, policy: Policy, mode: str) -> DataFrame:
-    """Return what the buckets make of packed rows, to which the time of the batch is added."""
+    """Return the results of the buckets for packed rows, which first get the time of the batch."""
     grouped = packed.select("*", _time_of_batch().alias("now")).groupBy("bucket")
     if hasattr(grouped, "transformWithState"):
         return grouped.transformWithState(Reorder(policy), EMITTED, "append", mode)
-    # Spark 4.0 has it for pandas alone.
+    # Spark 4.0 supports this only with pandas.
     return grouped.transformWithStateInPandas(ReorderInPandas(policy), EMITTED, "append", mode)
 
 
@@ -236,8 +236,8 @@ def _time_of_batch() -> Column:
     """Return the time of the batch in microseconds, the same if the batch is repeated.
 
     Spark writes the time into the code that it generates, and would compile that code again for
-    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and what that
-    sorts.
+    each batch, on the driver and in the tasks. It generates none for ``array_sort`` and its
+    operands.
     """
     from pyspark.sql import functions as F
 
@@ -246,7 +246,7 @@ def _time_of_batch() -> Column:
 
 
 class ReorderInPandas(Reorder):
-    """The same for Spark 4.0, which hands over and takes frames of pandas."""
+    """The same for Spark 4.0, which passes frames of pandas in and out."""
 
     def handleInputRows(
         self, key: Any, rows: Iterator[Any], timerValues: TimerValues
@@ -269,7 +269,7 @@ def _frame(row: Row) -> pd.DataFrame:
 
 
 def _keep(bucket: Bucket) -> None:
-    """Remember a bucket for its next batch, and no more of others than it may hold itself."""
+    """Cache a bucket for its next batch, and other buckets up to the bytes it may hold itself."""
     kept, most = _buckets_kept, bucket.policy.held_bytes_max
     while kept and (len(kept) >= CACHED_MAX or sum(map(Bucket.held_bytes, kept.values())) > most):
         del kept[next(iter(kept))]
@@ -280,7 +280,7 @@ _NAMES = [word.split()[0] for word in EMITTED.split(", ")]
 
 
 def _parts_of(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut rows into parts that are neither too many nor too large for one value."""
+    """Split rows into parts that are neither too long nor too large for one value."""
     parts = max(-(-len(table) // ROWS_MAX), -(-table.nbytes // BYTES_MAX))
     step = max(1, -(-len(table) // parts)) if parts else 1
     return (table.slice(start, step) for start in range(0, len(table), step))

@@ -1,11 +1,11 @@
-"""Where a bucket's state lies between batches, and how its parts look as bytes.
+"""Where a bucket's state is stored between batches, and how its parts are encoded.
 
-The state is log-structured. ``held`` has chunks of rows that wait, each written once and removed
-when the last of its rows is delivered. ``done`` has the keys that each batch delivered. ``log`` has
-what each batch changed in counters and runs; now and then one entry with everything replaces them.
-``ends`` has one snapshot per destination (packets only). Nothing is rewritten whole in each batch.
+The state is log-structured. ``held`` has chunks of held rows, each written once and removed when
+its last row is delivered. ``done`` has the keys that each batch delivered. ``log`` has the changes
+of each batch to counters and runs; now and then one complete entry replaces them. ``ends`` has one
+snapshot per destination (packets only). No batch rewrites everything.
 
-Every part is an Arrow stream, but for ``head``: JSON that names the version of this layout.
+Every part is an Arrow stream except ``head``: JSON that names the version of this layout.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from antecede.arrays import Ints
 
-#: The version of the state's layout, stored in every head; with packets it has snapshots besides.
+#: The version of the state's layout, stored in every head; with packets there are also snapshots.
 STATE_VERSION = 2
 PACKET_STATE_VERSION = 3
-#: The name of the variable in Spark's state store that holds it all.
+#: The variable in Spark's state store that holds the whole state.
 STATE = "head"
 
 Part = Literal["head", "held", "done", "log", "ends"]
@@ -67,7 +67,7 @@ class DictStore:
 
 
 def read_head(store: Store) -> dict[str, Any]:
-    """Return the head; it is empty if nothing was stored yet."""
+    """Return the head; it is empty if nothing has been stored."""
     found = store.get("head", 0)
     head: dict[str, Any] = {} if found is None else json.loads(found)
     return head
@@ -79,7 +79,7 @@ def write_head(store: Store, head: dict[str, Any]) -> None:
 
 
 def sorted_parts(values: Iterable[tuple[Part, int, bytes]]) -> Parts:
-    """Return values by part and by number, the lowest first."""
+    """Return values by part, and within a part by ascending number."""
     found: Parts = {part: {} for part in PARTS}
     for part, number, value in sorted(values, key=lambda each: each[:2]):
         found[part][number] = value

@@ -1,8 +1,8 @@
-"""What a query holds, read from its checkpoint, and commands for it: release this, drop that.
+"""What a query holds, read from its checkpoint, and commands to release or drop messages.
 
-The query may run or not; reading changes nothing. Commands are files beside the checkpoint, which
-the query reads as a stream. So a command is part of a batch like any row, and a batch that is
-repeated obeys it again.
+The query may be running; reading changes nothing. Commands are files beside the checkpoint that the
+query reads as a stream. So a command belongs to a batch like any row, and a repeated batch obeys it
+again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Held(NamedTuple):
-    """A row that is held: its destination and id, the causes it lacks, and since when."""
+    """A row that is held: its destination and id, its missing causes, and since when."""
 
     dest: str
     id: str
@@ -42,9 +42,9 @@ SCHEMA = "dest string, id string, lacks array<string>, since timestamp, seconds 
 
 
 def waiting(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """Return what a query holds, for what and since when, as a table with the oldest first.
+    """Return what a query holds, for which causes and since when, as a table, oldest first.
 
-    The query may run: this is what the last batch that is done has left.
+    The query may be running: the table shows the state after its last finished batch.
     """
     rows = [
         (h.dest, h.id, list(h.lacks), datetime.fromtimestamp(h.since, UTC), h.seconds)
@@ -126,15 +126,15 @@ def _held_packet(
     return Held(packet.dest, str(packet.content.id), lacks, *times, row)
 
 
-#: The folder of commands in that of a checkpoint.
+#: The folder of commands inside a checkpoint.
 FOLDER = "commands"
 _COMMAND = "action string, id string, dest string"
-#: Lines of a file of offsets before the first source: its version, and the settings.
+#: Lines of a file of offsets before the first source: its version and the settings.
 _BEFORE_SOURCES = 2
 
 
 def read_commands(spark: SparkSession, checkpoint: Path) -> DataFrame | None:
-    """Return the commands for a query; None if its checkpoint was begun without any."""
+    """Return the commands for a query, or None if its checkpoint was begun without any."""
     if _sources_in(checkpoint) == 1:
         return None
     folder = checkpoint.resolve() / FOLDER
@@ -143,7 +143,7 @@ def read_commands(spark: SparkSession, checkpoint: Path) -> DataFrame | None:
 
 
 def leave_commands(checkpoint: Path, commands: Iterable[tuple[str, str]], dest: str | None) -> None:
-    """Leave commands, each an action and an id, where the query of a checkpoint reads them."""
+    """Write commands, each an action and an id, to where the query of a checkpoint reads them."""
     folder = checkpoint / FOLDER
     if not folder.is_dir():
         raise UsageError(
@@ -151,7 +151,7 @@ def leave_commands(checkpoint: Path, commands: Iterable[tuple[str, str]], dest: 
             "for rows with declared causes, begin a new checkpoint"
         )
     name = f"{time.time_ns()}-{os.getpid()}.json"
-    # Rows without destinations have an empty one.
+    # Rows without a destination have an empty one.
     lines = [{"action": action, "id": key, "dest": dest or ""} for action, key in commands]
     aside = folder / f".{name}"
     aside.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
@@ -159,7 +159,7 @@ def leave_commands(checkpoint: Path, commands: Iterable[tuple[str, str]], dest: 
 
 
 def _sources_in(checkpoint: Path) -> int | None:
-    """Return how many sources the query of a checkpoint reads; None if it has not begun."""
+    """Return how many sources the query of a checkpoint reads, or None if it has not begun."""
     batches = [path for path in (checkpoint / "offsets").glob("[0-9]*") if path.name.isdigit()]
     if not batches:
         return None
