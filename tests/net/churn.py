@@ -73,6 +73,8 @@ class Churn:
     unmet: set[tuple[str, MessageId]] = field(default_factory=set)
     comebacks: list[Host] = field(default_factory=list)
     """Hosts of processes that were removed, with new disks."""
+    lonely: dict[str, str] = field(default_factory=dict)
+    """Newcomers that name one process, since it was the only member: see the lobby's words."""
     failures: list[str] = field(default_factory=list)
     """Why programs ended that were neither crashed nor removed."""
     changes: int = 0
@@ -84,13 +86,13 @@ class Churn:
         try:
             async with Node(
                 name,
-                peers=FOUNDERS,
+                peers=[self.lonely[name]] if name in self.lonely else FOUNDERS,
                 protocol=self.protocol,
                 transport=host.transport,
                 store=host.store,
                 limits=self.limits,
                 events=self.log,
-                joining=name not in FOUNDERS or host in self.comebacks,
+                joining=self.is_joining(host),
                 seed=self.network.random.getrandbits(32),
             ) as node:
                 self.nodes[name] = node
@@ -106,6 +108,20 @@ class Churn:
         finally:
             if not host.store.is_dead:
                 self.nodes.pop(name, None)
+
+    def is_joining(self, host: Host) -> bool:
+        return host.name not in FOUNDERS or host in self.comebacks
+
+    def name_only_member(self, name: str, members: tuple[str, ...]) -> None:
+        """Start a newcomer again, once, that cannot believe the only member, as its log says."""
+        others = [other for other in members if other != name]
+        host = self.hosts.get(name)
+        if host is None or name in self.nodes or name in self.lonely or len(others) != 1:
+            return
+        if host.is_running and self.is_joining(host):
+            self.lonely[name] = others[0]
+            host.crash()
+            self.start(name)
 
     async def take_part(self, node: Node) -> None:
         label = label_of(node)
@@ -245,6 +261,9 @@ async def live(world: Churn, faults: Callable[[Churn], None]) -> None:
             world.renew(name)  # it was added again before it knew that it had been removed
             world.start(name)
         await asyncio.sleep(5)
+        for node in list(world.nodes.values()):
+            for name in node.members:
+                world.name_only_member(name, node.members)
     check(world)
     for host in world.hosts.values():
         host.crash()

@@ -39,6 +39,7 @@ def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
         ("semantic", 32284),
         ("central", 107),
         ("broadcast", 128),
+        ("matrix", 30),
     ],
 )
 def test_schedules_that_failed_once(protocol: str, seed: int, tmp_path: Path) -> None:
