@@ -99,6 +99,35 @@ def test_entries_that_say_nothing_say_nothing(clock: Clock) -> None:
     assert (found.verdict, kinds(found)) == ("ordered", set())
 
 
+#: d got m1 late only if b had heard of c's send of m1 when it sent y.
+COUNTED = {"c": ". +m2>b +m1>d", "b": "-m2 +y>d", "d": "-y -m1"}
+OWN: dict[str, Clock] = {
+    "c1": {"c": 1}, "c2": {"c": 2}, "c3": {"c": 3}, "b1": {"b": 1, "c": 2}, "b2": {"b": 2, "c": 2},
+    "d1": {"d": 1, "b": 2, "c": 2}, "d2": {"d": 2, "b": 2, "c": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+def test_clocks_that_count_their_own_process_are_read_by_these_counts(engine: str) -> None:
+    log = tell(COUNTED, **OWN)
+    assert audit(log, engine=engine).verdict == "ordered"
+    assert audit(log[1:], engine=engine).verdict == "ordered"
+    twice = [log[0], *log]
+    assert audit(twice, engine=engine).verdict == "ordered"
+    late = [replace(e, clock=(("b", 2), ("c", 3))) if (e.message, e.seq) == ("y", 2) else e
+            for e in log]  # fmt: skip
+    for some in (late, late[1:], [late[0], *late]):
+        found = audit(some, engine=engine)
+        assert (found.verdict, found.summary["violations"]) == ("broken", 1)
+
+
+@pytest.mark.parametrize("engine", ["plain", "local"])
+def test_clocks_do_not_count_a_repeated_row_twice(engine: str) -> None:
+    log = tell(COUNTED, b2={"c": 3})
+    assert audit(log, engine=engine).verdict == "broken"
+    assert audit([log[0], *log], engine=engine).verdict == "broken"
+
+
 def test_a_clock_ahead_of_the_log_means_the_last_event_and_is_reported() -> None:
     found = audit(tell(OVERTAKEN, b2={"a": 9}))
     assert (found.verdict, kinds(found)) == ("broken", {CLOCK_AHEAD})

@@ -131,6 +131,15 @@ def test_rows_that_are_not_valid_may_be_all_that_a_process_has() -> None:
     assert audit(*log, complete=None).verdict == "ordered"
 
 
+@pytest.mark.parametrize("engine", ["plain", "local"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_process_that_lacks_its_number_0_lacks_its_first_line(first: int, engine: str) -> None:
+    log = [Event("a", 0, "send", "m1", ("b",)), Event("a", 1, "send", "m2", ("b",))]
+    log += [Event("b", 0, "deliver", "m1"), Event("b", 1, "deliver", "m2")][first:]
+    found = audit_table(table_of(log), Asked(complete_until_end=None), engine=engine)
+    assert found.verdict == ("ordered", "undecidable")[first]
+
+
 def test_the_reason_says_what_helps() -> None:
     lost = audit(*SENDS, Event("b", 2, "deliver", "m2"), complete=None)
     assert "say so: --complete-until-end" in lost.reason

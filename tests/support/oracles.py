@@ -143,16 +143,34 @@ def clock_edges(log: list[Event]) -> tuple[list[tuple[int, int]], set[int]]:
     edges, ahead = [], set()
     for events in mine.values():
         most: dict[str, int] = defaultdict(int)
+        told: set[int] = set()
         for i in events:
             for q, r in getattr(log[i], "clock", None) or ():
                 if q == log[i].process or q not in mine or r <= most[q]:
                     continue
-                if most[q] < len(mine[q]):
-                    edges.append((mine[q][min(r, len(mine[q])) - 1], i))
-                if r > len(mine[q]):
+                numbers = numbers_of([log[k] for k in mine[q]])
+                counted = [k for k, number in zip(mine[q], numbers, strict=True) if number <= r]
+                if counted and counted[-1] not in told:
+                    edges.append((counted[-1], i))
+                    told.add(counted[-1])
+                if r > numbers[-1]:
                     ahead.add(i)
                 most[q] = r
     return edges, ahead
+
+
+def numbers_of(events: list[Event]) -> list[int]:
+    """Return the numbers by which clocks count the events of a process."""
+    names = [(e.seq, e.kind, e.message) for e in events]
+    own = [dict(getattr(e, "clock", None) or ()).get(e.process, 0) for e in events]
+    alike = [names[k] == names[k - 1] for k in range(1, len(events))]
+    rising = all(
+        low < high or (same and low == high)
+        for low, high, same in zip(own, own[1:], alike, strict=False)
+    )
+    if own[0] > 0 and rising:
+        return own
+    return [k + 1 - sum(alike[:k]) for k in range(len(events))]
 
 
 class Passed:

@@ -312,7 +312,7 @@ def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
     summary["beyond_messages"] = arrangement.has_clocks or answer.settled.patch.source.size > 0
     summary |= {"windows": len(answer.windows), "rounds": answer.rounds, **arrangement.facts}
     absent = rounds.absent(arrangement, answer)
-    numbered = results.numbers_events(answer, names)
+    numbered = results.numbers_events(answer)
     if arrangement.has_clocks:
         numbered = numbered and not rounds.shows_gaps(answer, absent)
     trust = trust_in(asked, is_numbered=numbered, rejected=rejected)

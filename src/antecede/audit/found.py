@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -192,11 +193,11 @@ def audit_events(
 
 def _is_numbered(order: Order) -> bool:
     """Return whether every process numbers its events without gaps."""
-    for p in range(len(order.names)):
-        seqs = [order.events[i].seq for i in range(order.start[p], order.start[p + 1])]
-        if not is_numbered(seqs[0], seqs[-1], len(set(seqs))):
-            return False
-    return True
+    found = []
+    for first, end in pairwise(order.start):
+        seqs = [event.seq for event in order.events[first:end]]
+        found.append((seqs[0], seqs[-1], len(set(seqs))))
+    return is_numbered(found)
 
 
 def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None:

@@ -15,7 +15,7 @@ depend on the order of events that have the same seq.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -178,21 +178,45 @@ class Order:
     def _clock_edges(self) -> dict[int, list[int]]:
         """Return the events that clocks newly count, for each event that has a clock."""
         found: dict[int, list[int]] = {}
-        for p in range(len(self.names)) if self.clocks else ():
+        numbers = [self._numbers(p) for p in range(len(self.names))] if self.clocks else []
+        for p in range(len(numbers)):
+            known: dict[int, int] = defaultdict(int)
             most: dict[int, int] = defaultdict(int)
             for i in range(self.start[p], self.start[p + 1]):
                 for name, count in (self.clocks[i] or {}).items():
                     q = self._number.get(name, p)
                     if q == p or count <= most[q]:
                         continue
-                    events = self.start[q + 1] - self.start[q]
-                    if most[q] < events:
-                        source = self.start[q] + min(count, events) - 1
-                        found.setdefault(i, []).append(source)
-                    if count > events:
-                        self.ahead.add(i)
                     most[q] = count
+                    rank = bisect_right(numbers[q], count)
+                    if rank > known[q]:
+                        found.setdefault(i, []).append(self.start[q] + rank - 1)
+                        known[q] = rank
+                    if count > numbers[q][-1]:
+                        self.ahead.add(i)
         return found
+
+    def _numbers(self, p: int) -> list[int]:
+        """Return the numbers by which clocks count the events of a process.
+
+        They are those that its own clocks give them, if all do. Else they are its events, counted;
+        rows that repeat an event have its number.
+        """
+        counted: list[int] = []
+        own: list[int] = []
+        are_own = True
+        for i in range(self.start[p], self.start[p + 1]):
+            is_again = bool(counted) and self._is_again(i)
+            counted.append((counted[-1] if counted else 0) + (not is_again))
+            own.append((self.clocks[i] or {}).get(self.names[p], 0))
+            last = own[-2] if counted[1:] else 0
+            are_own &= own[-1] > last or (is_again and own[-1] == last > 0)
+        return own if are_own else counted
+
+    def _is_again(self, i: int) -> bool:
+        """Return whether an event is the one before it once more."""
+        one, other = self.events[i - 1], self.events[i]
+        return (one.seq, one.kind, one.message) == (other.seq, other.kind, other.message)
 
     @property
     def has_clocks(self) -> bool:

@@ -152,16 +152,16 @@ def count(answer: Answer, names: list[str]) -> Counts:
     )
 
 
-def numbers_events(answer: Answer, names: list[str]) -> bool:
+def numbers_events(answer: Answer) -> bool:
     """Return whether every process numbers its events without gaps."""
     count = np.sum([window.count for window in answer.windows], axis=0)
     for window in answer.windows:
         np.subtract.at(count, window.clashes[:, 0], 1)
-    ends = []
-    for p in range(len(names)):
+    found = []
+    for p, number in enumerate(count.tolist()):
         some = [window for window in answer.windows if window.count[p]]
-        ends.append((int(some[0].low[p]), int(some[-1].high[p])))
-    return all(is_numbered(*end, int(number)) for end, number in zip(ends, count, strict=True))
+        found.append((int(some[0].low[p]), int(some[-1].high[p]), number))
+    return is_numbered(found)
 
 
 def _without_send(answer: Answer) -> int:

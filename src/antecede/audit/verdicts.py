@@ -68,9 +68,9 @@ class Trust:
 def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
     """Return how far a log is complete.
 
-    ``is_numbered`` says that each process numbers its events from 0 or 1 on, without gaps, so that
-    a line that is missing, except at the end, would show; and that no clock shows one to be missing
-    all the same. ``rejected`` rows are not events, but may have been.
+    ``is_numbered`` says that all processes number their events from 0, or all from 1 on, without
+    gaps, so that a line that is missing, except at the end, would show; and that no clock shows one
+    to be missing all the same. ``rejected`` rows are not events, but may have been.
     """
     if asked.assume_complete:
         return Trust(until_end=True)
@@ -109,9 +109,13 @@ def may_be_event(row: Rejected) -> bool:
     return not isinstance(found, dict) or bool({"kind", "message"} & found.keys())
 
 
-def is_numbered(low: int, high: int, count: int) -> bool:
-    """Return whether a process numbers its events from 0 or 1 on, without gaps."""
-    return low in {0, 1} and high - low + 1 == count
+def is_numbered(processes: Collection[tuple[int, int, int]]) -> bool:
+    """Return whether all processes number their events from 0, or all from 1 on, without gaps.
+
+    Of each process it takes its least and its greatest number, and how many it has.
+    """
+    first = {low for low, _, _ in processes}
+    return first in ({0}, {1}) and all(high - low + 1 == count for low, high, count in processes)
 
 
 def decide(

@@ -1,8 +1,9 @@
 """The clocks that a log states, as edges: each event follows what its clock counts.
 
-An entry of a clock names a process q and a number r: the event follows the r-th event of q, by seq.
-Only what is new to the process needs an edge. An entry above q's last event counts as that event,
-and is reported. Entries below 1, of the event's own process and of processes without events say
+An entry of a clock names a process q and a number r: the event follows the r-th event of q, by seq,
+or, if the clocks of all events of q count q itself, those that they count up to r: then a log that
+lacks events of q is read rightly. Only what is new to the process needs an edge. An entry above
+q's last event counts as that event, and is reported. Entries below 1, of the event's own process and of processes without events say
 nothing; but an entry below 1 of the event's own process says that the event may follow more than
 its clock states.
 """
@@ -33,7 +34,8 @@ def clock_edges(
     seq, who = events.seq[row], events.process[row]
     tie = np.arange(seq.size) - _first_of_ties(who, seq)
     offsets, stated, process, count = _entries(clock, names)
-    at, q, r, ahead = _news(start, row, offsets, process, count)
+    numbers = _numbers(start, row, _repeats(events, row), offsets, process, count)
+    at, q, r, ahead = _news(start, row, numbers, offsets, process, count)
     source = start[q] + r - 1
     key = _edge_keys(at.size)
     owner = np.repeat(np.arange(stated.size), np.diff(offsets))
@@ -79,9 +81,45 @@ def _entries(clock: Column, names: list[str]) -> tuple[Ints, Flags, Ints, Ints]:
     return offsets, every >= 0, np.concatenate([none, *process]), np.concatenate([none, *count])
 
 
+def _repeats(events: Events, row: Ints) -> Flags:
+    """Return which events, in order, are the one before them once more."""
+    found = np.zeros(row.size, np.bool_)
+    found[1:] = True
+    for column in (events.process, events.seq, events.kind & 3, events.key):
+        ordered = column[row]
+        found[1:] &= ordered[1:] == ordered[:-1]
+    return found
+
+
+@jit
+def _numbers(
+    start: Ints, row: Ints, repeats: Flags, offsets: Ints, process: Ints, count: Ints
+) -> Ints:
+    """Return the numbers by which clocks count events, in order.
+
+    They are those that the clocks of a process give its own events, if all do. Else they are its
+    events, counted; rows that repeat an event have its number.
+    """
+    own, counted = np.zeros(row.size, np.int64), np.zeros(row.size, np.int64)
+    for p in range(start.size - 1):
+        low, high = start[p], start[p + 1]
+        are_own = True
+        for i in range(low, high):
+            for e in range(offsets[row[i]], offsets[row[i] + 1]):
+                if process[e] == p:
+                    own[i] = count[e]
+            is_again = i > low and repeats[i]
+            last = own[i - 1] if i > low else 0
+            counted[i] = (counted[i - 1] if i > low else 0) + (not is_again)
+            are_own &= own[i] > last or (is_again and own[i] == last and last > 0)
+        if not are_own:
+            own[low:high] = counted[low:high]
+    return own
+
+
 @jit
 def _news(
-    start: Ints, row: Ints, offsets: Ints, process: Ints, count: Ints
+    start: Ints, row: Ints, numbers: Ints, offsets: Ints, process: Ints, count: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Return (event, process, rank) of what clocks newly say, and the events ahead of the log."""
     n = start.size - 1
@@ -97,11 +135,12 @@ def _news(
                 if q < 0 or q == p or r <= most[q]:
                     continue
                 most[q] = r
-                events = start[q + 1] - start[q]
-                is_ahead |= r > events
-                if min(r, events) > known[q]:
-                    known[q] = min(r, events)
-                    found[size] = i, q, known[q]
+                mine = numbers[start[q] : start[q + 1]]
+                is_ahead |= r > mine[-1]
+                rank = np.searchsorted(mine, r, side="right")
+                if rank > known[q]:
+                    known[q] = rank
+                    found[size] = i, q, rank
                     size += 1
             if is_ahead:
                 ahead[many] = i
