@@ -114,8 +114,7 @@ def test_clocks_that_count_their_own_process_are_read_by_these_counts(engine: st
     assert audit(log[1:], engine=engine).verdict == "ordered"
     twice = [log[0], *log]
     assert audit(twice, engine=engine).verdict == "ordered"
-    late = [replace(e, clock=(("b", 2), ("c", 3))) if (e.message, e.seq) == ("y", 2) else e
-            for e in log]  # fmt: skip
+    late = tell(COUNTED, **{**OWN, "b2": {"b": 2, "c": 3}})
     for some in (late, late[1:], [late[0], *late]):
         found = audit(some, engine=engine)
         assert (found.verdict, found.summary["violations"]) == ("broken", 1)
