@@ -100,6 +100,11 @@ SERVERS = "s: -r1 -r2 +r1>c +r2>c; t: -r1 -r2 +r1>c +r2>c"
         # the reply is not in the log, but what its sender sent after it
         ("c: +r>s -z; s: -r +r>c +z>c", "undecidable"),
         ("c: +r>s -y; s: -r +y>c +r>c", "ordered"),
+        # sent to others and delivered here: a reply that b sent after its last event in the log
+        ("a: +r>b -r -y; b: +y>a", "undecidable"),
+        ("a: +r>b -y -r; b: +y>a", "ordered"),
+        ("a: +r>a,b -r -y; b: -r +y>a", "ordered"),
+        ("a: +r -r -y; b: +y", "ordered"),
         # sent again, not answered
         ("a: +x>b +y>b +x>b; b: -x -x -y", "ordered"),
     ],
@@ -129,6 +134,13 @@ def test_rows_that_are_not_valid_may_be_all_that_a_process_has() -> None:
         assert found.verdict == "undecidable"
         assert "a delivery at a process that has no valid row. 2 rows that are" in found.reason
     assert audit(*log, complete=None).verdict == "ordered"
+
+
+def test_two_who_send_each_other_one_id_have_to_deliver_it() -> None:
+    log = "a: +r>b +m>b; b: -r +r>a +m>a -m"
+    assert told(log, complete=False) == "undecidable"
+    log = "a: +r>b -r +m>b -m; b: -r +r>a +m>a -m"
+    assert told(log, complete=False) == "ordered"
 
 
 @pytest.mark.parametrize("engine", ["plain", "local"])

@@ -285,9 +285,10 @@ class Passed:
         if self.stated(owner, p):
             return owner
         if p == self.log[owner].process:
-            if d < owner:
-                return DELIVERY_WITHOUT_SEND
-            return owner if len(self.sends) == 1 else RETURNED
+            if len(self.sends) == 1 and d > owner and self.log[owner].dests is None:
+                return owner
+            is_copy = len(self.sends) > 1 and d > owner
+            return RETURNED if is_copy else DELIVERY_WITHOUT_SEND
         return RETURNED if any(s < d for s in self.sends if s in self.at[p]) else owner
 
 

@@ -21,8 +21,8 @@ relay. If every process had the message before it sent it, the first send is not
 delivery may be a copy of that one.
 
 A process that sent the message has it. Copies that come back to it are not judged, unless the send
-that counts names it as a destination, or they are replies. None of this depends on the names of
-processes.
+that counts names it as a destination, or they are replies. If the id has one send, and that is for
+others, the send of what came back is missing. None of this depends on the names of processes.
 """
 
 from __future__ import annotations
@@ -182,9 +182,11 @@ class Message:
         p, at = delivery.process, delivery.number
         if p != owner.process:
             return RETURNED if self._sent_before(delivery) and not owner.names(p) else owner
-        if owner.names(p) or (len(self.sends) == 1 and at > owner.number):
+        if owner.names(p):
             return owner
-        return STRAY if at < owner.number else RETURNED
+        if len(self.sends) > 1:
+            return STRAY if at < owner.number else RETURNED
+        return owner if owner.dests is None and at > owner.number else STRAY
 
     def _why_alone(self, process: int) -> int:
         return AMBIGUOUS if self.causes[process] and self.origins else STRAY
@@ -220,8 +222,10 @@ class Message:
     def undelivered(self) -> Iterable[tuple[int, int]]:
         """Return (send, process) where the log lacks a delivery which the send asks for."""
         paired = list(self.replies.values())
+        # An origin is a message of its own, and others' sends do not show that they got it.
+        have = set(self.deliveries if len(self.origins) > 1 else self.by_process)
         for send in self.sends:
-            for p in sorted((send.dests or frozenset()) - self.by_process.keys()):
+            for p in sorted((send.dests or frozenset()) - have):
                 yield send.number, p
         for p, answers in self.answers.items():
             got = sum(not row.is_send for row in self.by_process[p])

@@ -136,9 +136,7 @@ class Order:
             sends = [i for i in rows if self.events[i].kind == SEND]
             send = sends[0] if sends else ALONE
             got: set[int] = set()
-            if len(sends) > 1 or any(
-                i < send and self.who[i] == self.who[send] for i in rows if sends
-            ):
+            if len(sends) > 1 or any(self._comes_back(i, send) for i in rows if sends):
                 self.passed[name] = Message([])
                 continue
             for i in rows:
@@ -150,6 +148,12 @@ class Order:
                     self.alone[i] = STRAY
                 self.link[i] = ALONE if self.who[i] in got else send
                 got.add(self.who[i])
+
+    def _comes_back(self, i: int, send: int) -> bool:
+        """Return whether a process delivers its own send, before it or though it is for others."""
+        event = self.events[send]
+        is_for = event.dests is None or event.process in event.dests
+        return i != send and self.who[i] == self.who[send] and (i < send or not is_for)
 
     def _pair_passed(self, by_id: Mapping[str, list[int]]) -> None:
         """Pair the messages of ids that were sent several times; see ``copies``."""

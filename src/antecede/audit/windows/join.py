@@ -229,6 +229,10 @@ class Joined:
         """Return the messages that some stated destination has not delivered."""
         return [message for key, message in self.open.items() if self._left[key]]
 
+    def came_back(self) -> list[Open]:
+        """Return the incomplete messages that their own senders have delivered."""
+        return [m for m in self.incomplete() if (m.key, m.sender) in self._got]
+
     def unaddressed(self) -> list[Open]:
         """Return the messages that nobody delivered and whose destinations are not stated."""
         windows = [stage.window for stage in self.stages]

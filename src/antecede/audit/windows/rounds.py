@@ -210,11 +210,23 @@ def check(arrangement: Arrangement) -> Answer:
         rounds += more
         cyclic = {key for window in windows for key in window.cycles[:, 2].tolist()}
         cyclic = {questions.settled.alias.get(key, key) for key in cyclic} - questions.keys
-        if cyclic:
-            questions.settle(cyclic)
+        strange = cyclic | (_came_back(arrangement, joined, windows) - questions.keys)
+        if strange:
+            questions.settle(strange)
         elif not questions.find_earliest(joined):
             found = questions.groups, questions.settled
             return Answer(joined, lost, windows, *found, rounds)
+
+
+def _came_back(arrangement: Arrangement, joined: Joined, windows: Sequence[Window]) -> set[int]:
+    """Return the messages that their own senders delivered although they are for others."""
+    some = joined.came_back()
+    stated = _destinations(arrangement, windows, some)
+    return {
+        message.key
+        for message in some
+        if arrangement.names[message.sender] not in (stated[message.key] or ())
+    }
 
 
 def _check(

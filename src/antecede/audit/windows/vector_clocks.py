@@ -1,11 +1,11 @@
 """The clocks that a log states, as edges: each event follows what its clock counts.
 
 An entry of a clock names a process q and a number r: the event follows the r-th event of q, by seq,
-or, if the clocks of all events of q count q itself, those that they count up to r: then a log that
-lacks events of q is read rightly. Only what is new to the process needs an edge. An entry above
-q's last event counts as that event, and is reported. Entries below 1, of the event's own process and of processes without events say
-nothing; but an entry below 1 of the event's own process says that the event may follow more than
-its clock states.
+or, if the clocks of all events of q count q itself, those that they count up to r: so a log that
+lacks events of q is read rightly. Only what is new to the process needs an edge. An entry above q's
+last event counts as that event, and is reported. Entries below 1, of the event's own process and
+of processes without events say nothing; but an entry below 1 of the event's own process says that
+the event may follow more than its clock states.
 """
 
 from __future__ import annotations
