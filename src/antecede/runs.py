@@ -86,7 +86,7 @@ class RunFolder:
         is not to be resumed. The result of an earlier run of the same verb is replaced when the new
         one is complete.
         """
-        if out == "":  # A path made of it would be the current folder.
+        if out == "":  # Path("") would be the current folder.
             msg = "--out is empty; name a folder, or give . for the current one"
             raise UsageError(msg)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -115,7 +115,7 @@ class RunFolder:
         return any(not part.name.startswith(".") for part in self.stage.glob(f"{PARTS}/*"))
 
     def keep_seconds(self) -> None:
-        """Record the time spent beside the finished parts, for the call that resumes them."""
+        """Save the time spent next to the finished parts, for the call that resumes them."""
         (self.stage / PARTS / _SPENT).write_text(f"{self.seconds:.3f}\n", encoding="utf-8")
 
     def write_table(self, name: str, table: pa.Table, *, by: str | None = None) -> None:
@@ -157,7 +157,7 @@ class RunFolder:
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Move everything staged into place, the summary last; return the summary.
 
-        The parts of a resumable run are removed after that: until then it can be resumed.
+        Only then are the parts of a resumable run removed, so it can be resumed until the end.
         """
         summary = self.summary(result)
         self.write_text(SUMMARY, json.dumps(summary, indent=2, default=str) + "\n")
@@ -188,7 +188,7 @@ class RunFolder:
         self._release()
 
     def _claim(self) -> None:
-        """Lock the folder and create the stage, or say in one line why that fails."""
+        """Lock the folder and create the stage, or raise one line that says why not."""
         if self.resumed and not self.path.is_dir():
             msg = f"cannot resume: there is no folder {self.path}; give the --out of the first call"
             raise UsageError(msg)
@@ -211,7 +211,7 @@ class RunFolder:
             raise UsageError(msg) from error
 
     def _spent_earlier(self) -> float:
-        """Return the seconds spent on the run to resume, interrupted or complete."""
+        """Return the seconds spent on the earlier run, interrupted or complete."""
         try:
             if self.has_parts:
                 return float((self.stage / PARTS / _SPENT).read_text(encoding="utf-8"))
@@ -260,8 +260,8 @@ class RunFolder:
 def lock_folder(path: Path, name: str) -> int:
     """Lock a folder for this process; return the descriptor to close when its run has ended.
 
-    The system removes the lock when the process dies. Another run that has it is an error, in which
-    the folder is called ``name``.
+    The system releases the lock when the process ends. If another run holds it, the error calls the
+    folder ``name``.
     """
     lock = os.open(path, os.O_RDONLY)
     try:
@@ -270,7 +270,7 @@ def lock_folder(path: Path, name: str) -> int:
         os.close(lock)
         msg = f"another run is writing to {name}; wait until it ends, or choose another folder"
         raise UsageError(msg) from None
-    except OSError:  # This file system has no such locks, as some network file systems.
+    except OSError:  # The file system has no locks, like some network file systems.
         pass
     return lock
 
@@ -290,7 +290,7 @@ def provenance() -> dict[str, str]:
 
 
 def _unused(path: Path) -> Path:
-    """Return ``path``, with a number appended if two runs begin within one second."""
+    """Return ``path``, with a number appended if two runs begin within the same second."""
     number, candidate = 1, path
     while candidate.exists():
         number += 1
@@ -309,7 +309,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _files_of(path: Path) -> set[str]:
-    """Return the names of the files an earlier run left in a folder, by its summary."""
+    """Return the names of the files that an earlier run left in a folder, from its summary."""
     names = _summary(path).get("files", ())
     if not isinstance(names, list):
         return set()

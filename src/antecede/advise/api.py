@@ -1,8 +1,8 @@
 """What each protocol would cost on a log's own traffic.
 
 The log's sends become a schedule: who sent what to whom, and after which delivery. Every protocol
-that supports the casts needed runs that schedule; one whose state would not fit in memory gets
-figures computed by its formula. Each run is audited. A protocol that guarantees less than causal
+that supports the required casts runs that schedule; if its state would not fit in memory, its
+figures come from its formula. Each run is audited. A protocol that guarantees less than causal
 order, breaks it, or leaves messages undelivered is not recommended.
 """
 
@@ -98,7 +98,7 @@ def costs_on(
 
 
 def _without_running(info: ProtocolInfo, schedule: Schedule) -> Cost | None:
-    """Return the costs of a protocol that is not run, or None if it is to be run."""
+    """Return the costs of a protocol without a run, or None if it has to be run."""
     if info.reconstruction:
         note = "reconstructed from an abstract, so it is not advised"
     elif schedule.cast not in info.casts:

@@ -1,6 +1,6 @@
-"""What each protocol costs on the traffic: the typed rows that advice is decided on.
+"""What each protocol costs on the traffic: the typed rows on which advice is based.
 
-Protocols that are too large or too slow to run get sizes computed from the number of processes.
+Protocols too large or too slow to run get sizes computed from the number of processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """Why a protocol must not be recommended, with the words for it."""
+    """Why a protocol must not be recommended, with the wording for it."""
 
     WEAK_GUARANTEE = "its guarantee is too weak ({})"
     UNDELIVERED = "{:,} of {:,} copies were never delivered"
@@ -42,7 +42,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of a protocol, with the values that its words need."""
+    """A fault of a protocol, with the values for its wording."""
 
     kind: FaultKind
     values: tuple[object, ...] = ()
@@ -59,9 +59,9 @@ FIGURES = tuple(name for name in ADVISE_COLUMNS if name not in {"protocol", "sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """One protocol's costs on the traffic; of its figures, None means unknown.
+    """One protocol's costs on the traffic; a figure of None is unknown.
 
-    ``is_partial``: it ran only on the beginning of the traffic. ``messages`` and ``wire_sample``
+    ``is_partial``: it ran on only the beginning of the traffic. ``messages`` and ``wire_sample``
     count the messages it ran on, and the copies whose wire bytes were measured.
     ``carries_messages``: its copies contain other messages. ``note`` says how the figures were
     found, or why there are none.
@@ -93,7 +93,7 @@ class Cost:
 
     @property
     def is_eligible(self) -> bool:
-        """Whether it may be recommended: it ran without fault and has figures to compare."""
+        """Whether it may be recommended: it ran without a fault and has figures to compare."""
         is_known = self.added_delay_mean is not None and self.bytes_per_copy is not None
         return self.status is Status.RUN and not self.faults and is_known
 
@@ -110,7 +110,7 @@ class Cost:
 
 
 def known_figures(found: Mapping[str, Any]) -> dict[str, float]:
-    """Return those of the figures found that are columns of the table and have a value."""
+    """Return the figures that have a value and a column in the table."""
     return {
         name: float(value)
         for name, value in found.items()
@@ -124,7 +124,7 @@ def table_of(costs: Iterable[Cost]) -> pa.Table:
 
 
 def ranked(costs: Iterable[Cost]) -> list[Cost]:
-    """Return the rows in the order of the table: what ran first, the fewest bytes first."""
+    """Return the rows in the order of the table: those that ran first, by ascending bytes."""
     order = list(Status)
 
     def rank(cost: Cost) -> tuple[int, float, str]:
@@ -134,11 +134,11 @@ def ranked(costs: Iterable[Cost]) -> list[Cost]:
     return sorted(costs, key=rank)
 
 
-#: A kernel that keeps a matrix per process may use this much memory in all.
+#: The most memory for a kernel that keeps a matrix per process.
 CUBE_BYTES_MAX = 1 << 30
-#: With more processes than this, a protocol that has a formula but no kernel is computed.
+#: With more processes, a protocol with a formula but no kernel is computed instead of run.
 PLAIN_PROCESSES_MAX = 500
-#: What an entry of a log counts in the model of [JPCY97]: an id and a clock.
+#: The bytes of an entry of a log in the model of [JPCY97]: an id and a clock.
 ENTRY_BYTES = 6
 
 
@@ -168,7 +168,7 @@ def why_too_large(info: ProtocolInfo, n: int) -> str | None:
 
 
 def computed(info: ProtocolInfo, n: int, why: str, faults: tuple[Fault, ...]) -> Cost:
-    """Return the sizes that follow from a protocol's formula."""
+    """Return the costs that follow from a protocol's formula."""
     formula = info.formula
     assert formula is not None
     bound = "upper bounds " if formula.most else ""
@@ -184,7 +184,7 @@ def computed(info: ProtocolInfo, n: int, why: str, faults: tuple[Fault, ...]) ->
 
 
 def state_bytes(info: ProtocolInfo, n: int, entries_kept: float | None) -> float | None:
-    """Return the bytes that a process keeps: by an exact formula, else by the entries it kept."""
+    """Return the bytes that a process keeps, from an exact formula or else the entries kept."""
     if info.formula is not None and not info.formula.most:
         return info.formula.state(n)
     return None if entries_kept is None else ENTRY_BYTES * entries_kept

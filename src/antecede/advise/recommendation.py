@@ -1,4 +1,4 @@
-"""Choose a protocol by its costs, name the alternatives worth a mention, and give the reasons."""
+"""Choose a protocol by its costs, and name the reasons and the alternatives worth mentioning."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from antecede.advise.costs import NONE, Cost, Status
 
-#: What a packet that a protocol adds costs besides its control.
+#: The bytes of a packet that a protocol adds, not counting its control.
 PACKET_BYTES = 40
 #: A protocol may add this much more delay than the quickest, as a share of the network's own delay;
-#: a slower one is worth a mention if it saves at least this share of the bytes.
+#: a slower one is mentioned if it saves at least this share of the bytes.
 SLACK = 0.1
 
 
@@ -20,9 +20,9 @@ class Traffic:
     """What a choice depends on besides the protocols' costs."""
 
     delay_mean: float
-    """Seconds that the network itself takes, on average."""
+    """The network's own delay in seconds, on average."""
     copies_per_message: float = 1.0
-    """How many copies share the extra packets of a message."""
+    """How many copies share the packets that a message adds."""
 
     def total_bytes(self, cost: Cost) -> float:
         """Return the bytes of a copy with its share of the packets that the protocol adds."""
@@ -31,18 +31,18 @@ class Traffic:
         return (cost.bytes_per_copy or 0.0) + share
 
     def leanest(self, costs: Sequence[Cost]) -> Cost:
-        """Return the cost with the fewest bytes in all; the least delay decides between equals."""
+        """Return the cost with the fewest bytes in all; on a tie, the one with the least delay."""
         return min(costs, key=lambda c: (self.total_bytes(c), added_delay(c), c.protocol))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The protocol to recommend, and which other would be right under which other wish.
+    """The protocol to recommend, and the best ones for other priorities.
 
     ``rivals`` counts those it was chosen from, itself included. ``leaner`` has clearly fewer bytes
-    but adds more delay, ``smaller`` keeps less state, ``second`` is the next best. Those of
-    ``partial`` had fewer bytes, but ran only on the beginning; those of ``carriers`` add less
-    delay, because their copies carry other messages.
+    but adds more delay, ``smaller`` keeps less state, ``second`` is the next best. ``partial`` had
+    fewer bytes, but ran on only the beginning; ``carriers`` add less delay, because their copies
+    carry other messages.
     """
 
     best: Cost
@@ -55,15 +55,15 @@ class Choice:
 
 
 def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
-    """Choose the fewest bytes among the protocols that add hardly more delay than they must."""
+    """Choose the protocol with the fewest bytes among those that add little avoidable delay."""
     eligible = [cost for cost in costs if cost.is_eligible]
     if not eligible:
         return None
-    # A copy that carries other messages costs as much as their payloads, which no log records.
+    # A copy that carries other messages costs as much as their payloads, whose sizes no log has.
     bare = [cost for cost in eligible if not cost.carries_messages] or eligible
     limit = min(map(added_delay, bare)) + SLACK * max(traffic.delay_mean, 1e-9)
     quick = [cost for cost in bare if added_delay(cost) <= limit]
-    # What ran only on the beginning may cost more later: it is mentioned, but not chosen.
+    # A protocol that ran on only the beginning may cost more later: mention it only.
     rivals = [cost for cost in quick if not cost.is_partial] or quick
     best = traffic.leanest(rivals)
     size = traffic.total_bytes(best)
@@ -84,7 +84,7 @@ def choose(costs: Sequence[Cost], traffic: Traffic) -> Choice | None:
 
 
 def _smaller(costs: Sequence[Cost], best: Cost) -> Cost | None:
-    """Return the protocol that keeps the least state, if that is less than the best one keeps."""
+    """Return the protocol with the least state, if that is less than the best one's."""
     smallest = min(costs, key=_state)
     return smallest if _state(smallest) < _state(best) else None
 
@@ -94,14 +94,14 @@ def _state(cost: Cost) -> float:
 
 
 def added_delay(cost: Cost) -> float:
-    """Return the seconds that a protocol adds to a message, on average."""
+    """Return the seconds that a protocol adds to a message on average."""
     return cost.added_delay_mean or 0.0
 
 
-#: With fewer messages than this, or than so many for each process, no protocol shows what it costs
-#: once every process has heard of the others.
+#: With fewer messages than this, or fewer than the second number per process, no protocol shows its
+#: costs once every process has heard from the others.
 FEW_MESSAGES, FEW_EACH = 100, 10
-#: What to begin with then.
+#: The protocol to begin with in that case.
 FIRST = "optimal"
 
 
@@ -117,7 +117,7 @@ class Recommendation:
 def recommend(
     costs: Sequence[Cost], traffic: Traffic, *, messages: str = "this traffic"
 ) -> Recommendation:
-    """Choose a protocol and say why; ``messages`` names what they ran on."""
+    """Choose a protocol and say why; ``messages`` names the traffic they ran on."""
     choice = choose(costs, traffic)
     if choice is None:
         reason = f"No protocol that ran on {messages} can be recommended: their remarks say why."
@@ -129,7 +129,7 @@ def recommend(
 
 
 def caveat(messages: int, processes: int) -> str:
-    """Say that a log is too short to choose by; empty if it is not."""
+    """Return a warning if the log is too short to choose by, else an empty string."""
     if messages >= max(FEW_MESSAGES, FEW_EACH * processes):
         return ""
     log = "One message is" if messages == 1 else f"{messages:,} messages are"
@@ -141,7 +141,7 @@ def caveat(messages: int, processes: int) -> str:
 
 
 def need(costs: Sequence[Cost]) -> str:
-    """Say whether a protocol is needed at all; empty if that was not asked."""
+    """Return whether a protocol is needed at all; empty if that was not examined."""
     found = next((cost for cost in costs if cost.protocol == NONE), None)
     if found is None:
         return ""
@@ -153,7 +153,7 @@ def need(costs: Sequence[Cost]) -> str:
 
 
 def for_now(advice: Recommendation) -> Recommendation:
-    """Return the advice on a log that is too short to choose by; so it names no alternatives."""
+    """Return the advice for a log that is too short to choose by: it names no alternatives."""
     so_far = f"; so far {advice.protocol} is cheapest" if advice.protocol else ""
     return Recommendation(FIRST, f"Use {FIRST}. This log is too short to compare{so_far}.")
 
@@ -172,7 +172,7 @@ def _because(choice: Choice, traffic: Traffic, messages: str) -> str:
 
 
 def _otherwise(choice: Choice, traffic: Traffic) -> list[str]:
-    """Say which other choice would be right under which other wish."""
+    """Return which protocol suits which other priority."""
     sentences = []
     if (leaner := choice.leaner) is not None:
         sentences.append(

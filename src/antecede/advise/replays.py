@@ -26,17 +26,17 @@ from antecede.sim import KERNELS, Run, Schedule, run
 from antecede.sim.engine import event_table
 from antecede.sim.trace import Trace, new_trace
 
-#: A protocol without a kernel runs on so many copies: this, divided by the number of processes.
+#: The most copies for a protocol without a kernel: this, divided by the number of processes.
 PLAIN_MAX = 500_000
-#: And never on more copies than this.
+#: And never more copies than this.
 PLAIN_COPIES_MAX = 3_000
-#: Endpoints run so few copies at once, while kernels may have to be compiled first.
+#: Up to this many copies, endpoints run at once, while kernels may have to be compiled first.
 SMALL_COPIES_MAX = 500
-#: Copies whose control is encoded to measure its size on the wire.
+#: The number of copies whose control is encoded to measure its size on the wire.
 WIRE_SAMPLE = 200
-#: Sizes on the wire need real endpoints, so they are measured up to this many processes.
+#: Sizes on the wire need real endpoints, so they are measured for up to this many processes.
 WIRE_PROCESSES_MAX = 200
-#: Only the first events of a run are audited: this many, and this many divided by the processes.
+#: The most events of a run to audit: this many, and this many divided by the processes.
 AUDITED_MAX, AUDITED_PRODUCT_MAX = 200_000, 50_000_000
 #: What a protocol must promise to be recommended.
 PROMISES_NEEDED = frozenset({"safety", "liveness"})
@@ -88,7 +88,7 @@ def without_protocol(schedule: Schedule) -> Cost:
 
 
 def _unordered(schedule: Schedule) -> Trace:
-    """Return a trace of the beginning of the traffic, without any order."""
+    """Return a trace of the beginning of the traffic, without enforcing any order."""
     plan, trace = schedule.plan(), new_trace(schedule.messages, schedule.copies)
     most = min(AUDITED_MAX, AUDITED_PRODUCT_MAX // schedule.n, len(trace.order))
     heap = [(float(schedule.time[row]), int(row)) for row in plan.fixed]
@@ -117,14 +117,14 @@ def _unordered(schedule: Schedule) -> Trace:
 
 
 def promised_faults(info: ProtocolInfo) -> tuple[Fault, ...]:
-    """Return the fault of a protocol that promises less than is needed."""
+    """Return the faults of a protocol that promises too little."""
     if info.promises >= PROMISES_NEEDED:
         return ()
     return (Fault(FaultKind.WEAK_GUARANTEE, (info.guarantee,)),)
 
 
 def _beginning(schedule: Schedule) -> Schedule:
-    """Return as much of a schedule as the plain engine can run in a few seconds."""
+    """Return the part of a schedule that the plain engine can run in a few seconds."""
     copies = min(PLAIN_COPIES_MAX, max(PLAIN_MAX // schedule.n, 2 * schedule.n))
     if schedule.copies <= copies:
         return schedule
@@ -132,7 +132,7 @@ def _beginning(schedule: Schedule) -> Schedule:
 
 
 def _note(info: ProtocolInfo, schedule: Schedule, part: Schedule) -> str:
-    """Say what the run was made on, and what its figures leave out."""
+    """Return what the run was made on, and what its figures leave out."""
     extent = f" on the first {part.messages:,} messages (no kernel)" * (part is not schedule)
     known = "delays" in schedule.about
     delays = f"delays {schedule.about['delays']}" if known else "its own delays"
@@ -153,8 +153,8 @@ def _faults(schedule: Schedule, result: Run) -> tuple[Fault, ...]:
 
 
 def violations_of(schedule: Schedule, result: Run) -> int:
-    """Return how often the beginning of a run broke causal order, by an audit of its events."""
-    # What happened up to some moment is a history of its own.
+    """Return how often the beginning of a run broke causal order, by auditing its events."""
+    # The events up to some moment are themselves a history.
     order = result.trace.order[: min(AUDITED_MAX, AUDITED_PRODUCT_MAX // schedule.n)]
     if not (order >= 0).any():
         return 0
@@ -163,10 +163,10 @@ def violations_of(schedule: Schedule, result: Run) -> int:
 
 
 def _relayed(schedule: Schedule, result: Run) -> dict[str, float]:
-    """Return the figures that differ if a relay forwarded copies.
+    """Return the figures that differ because a relay forwarded copies.
 
-    The second hop is not waiting, but it is added delay. It replaces the copy's own packet, so it
-    does not count as an extra packet.
+    The second hop counts as added delay, but not as waiting. It replaces the copy's own packet, so
+    it does not count as an extra packet.
     """
     trace = result.trace
     arrival = trace.posted + schedule.delays

@@ -1,4 +1,4 @@
-"""The results of advice on one log: what its folder, page and summary contain."""
+"""The results of advice on one log: the contents of its folder, page and summary."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from antecede.report.advise_page import advise_page, messages_in_words
 from antecede.runs import RunFolder
 from antecede.sim import Schedule
 
-#: How many of the rejected rows are quoted.
+#: The most rejected rows to quote.
 QUOTED = 3
 
 
 def summarise(schedule: Schedule, costs: Sequence[Cost], log: Log) -> dict[str, Any]:
-    """Return what the summary says: the traffic, the recommendation, and the rejected rows."""
+    """Return the summary: the traffic, the recommendation, and the rejected rows."""
     traffic = Traffic(float(schedule.delays.mean()), schedule.copies / schedule.messages)
     result: dict[str, Any] = {
         "processes": schedule.n,

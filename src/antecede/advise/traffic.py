@@ -2,7 +2,7 @@
 
 Delays are those in the log, corrected where clocks differ, or drawn from a stated model. Packets
 that a protocol adds are not in the log: their delays are drawn from a lognormal distribution with
-the mean and the variance of the delays seen, or from that same model.
+the mean and variance of the observed delays, or from the same model.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from antecede.sim import Schedule
 from antecede.sim.delays import Delay
 from antecede.sim.workloads.replay import replay_edges, replay_log
 
-#: The delays assumed where a log has no times.
+#: The delays assumed for a log without times.
 DELAY_MODEL = "exponential:0.05"
-#: How many messages of a log are replayed; more add time, not insight.
+#: The most messages of a log to replay; more take longer without adding insight.
 MESSAGES_MAX = 100_000
 AS_SEEN = "as seen"
-#: Times beyond this, in seconds, cannot be calculated with; they count as unknown.
+#: Times beyond this, in seconds, overflow calculations; they count as unknown.
 TIME_MAX = 1e100
 
 
 def schedule_of_log(log: Log, name: str, *, delay: str | None = None, seed: int = 0) -> Schedule:
-    """Return the schedule of a log that was read from ``name``, whatever its format."""
+    """Return the schedule of a log that was read from ``name``, in any format."""
     if log.undecidable is not None:
         msg = f"undecidable: {name} cannot be replayed: {log.undecidable}"
         raise UsageError(msg)
@@ -55,7 +55,7 @@ def schedule_of(events: pa.Table, *, delay: str | None = None, seed: int = 0) ->
 
 
 def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int = 0) -> Schedule:
-    """Return the sends of an edge list as a schedule: sent at their times, delays by a model."""
+    """Return the sends of an edge list as a schedule: at their times, with delays from a model."""
     sends = [row for row in events.to_pylist() if row["kind"] == "send"]
     edges = [(row["process"], dest, row["time"]) for row in sends for dest in row["dests"]]
     columns = zip(*edges, strict=True) if edges else ((), (), ())
@@ -69,7 +69,7 @@ def schedule_of_edges(events: pa.Table, *, delay: str | None = None, seed: int =
 
 
 def _with_usable_times(events: pa.Table) -> pa.Table:
-    """Return events with null in place of times that cannot be calculated with."""
+    """Return events with null in place of times too large to calculate with."""
     if "time" not in events.column_names:
         return events
     time = events.column("time")
@@ -79,9 +79,9 @@ def _with_usable_times(events: pa.Table) -> pa.Table:
 
 
 def left_out(log: Log) -> dict[str, int]:
-    """Return how many events of a log are not replayed: repetitions, and copies to the sender.
+    """Return how many events of a log are not replayed: duplicates, and copies to the sender.
 
-    Of several sends of a message the first counts, and of several deliveries at a process.
+    Of several sends of a message, or deliveries of it at a process, the first counts.
     """
     rows = log.events.select(["process", "kind", "message"])
     found = {}
@@ -97,13 +97,13 @@ def left_out(log: Log) -> dict[str, int]:
         dests = sends.column("dests").combine_chunks()
         senders = sends.column("process").combine_chunks().take(pc.list_parent_indices(dests))
         copies, own = len(senders), pc.sum(pc.equal(senders, pc.list_flatten(dests))).as_py() or 0
-    if not format_named(log.form).has_deliveries:  # Each line is a copy; deliveries are made up.
+    if not format_named(log.form).has_deliveries:  # Each line is a copy; its delivery is implied.
         found = {"repeated_lines": max(0, (log.good or 0) - copies)}
     return {**found, "copies_to_sender": own}
 
 
 def lognormal_like(seen: NDArray[np.float64]) -> tuple[Delay, str]:
-    """Return a lognormal model with the mean and variance of the delays seen, and its text."""
+    """Return a lognormal model with the mean and variance of the observed delays, and its text."""
     mean = float(seen.mean())
     if mean <= 0:
         return Delay.constant(0.0), "constant:0"

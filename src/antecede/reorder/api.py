@@ -102,10 +102,9 @@ def reorder(
     With ``on_missing="wait"`` a row waits for its causes for ever. With ``"release"`` it waits for
     ``timeout`` seconds at most, and so do its effects; on a table it is released at the end.
     Duplicates are dropped. ``horizon`` is how many seconds the ids of delivered rows are
-    remembered: choose more than the time by which a row may arrive after its effects or be
-    repeated. A destination that was in use for no longer than that is forgotten after as long a
-    time, and begins at 1 again. With ``keep_rejected`` rows that are not messages come out too,
-    without a position and with the reason in ``rejected``.
+    remembered: choose more than a row may arrive after its effects or its first copy. A destination
+    in use for no longer than that is later forgotten, and begins at 1 again. With ``keep_rejected``
+    rows that are not messages come out too, without a position and with the reason in ``rejected``.
 
     ``commands`` is a stream with the columns ``action``, ``id`` and ``dest``, by which a person can
     ``"release"`` a held row without its missing causes, or ``"drop"`` one that is held or waited
@@ -121,8 +120,7 @@ def reorder(
     header or of all headers, and ``topics`` the topics that the stream reads; the columns
     ``topic``, ``partition`` and ``offset`` locate a record. Destinations are hashed to ``buckets``,
     the units of parallel work; each may hold ``held_bytes_max`` bytes of rows; more than that ends
-    the query. Neither the number of buckets nor the names of columns may change once there is a
-    checkpoint.
+    the query. Neither the number of buckets nor the names of columns may change after a checkpoint.
     """
     asked = dict(locals())
     waits = checked_policy(on_missing, timeout, horizon, buckets, is_streaming=stream.isStreaming)

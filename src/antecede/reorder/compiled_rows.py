@@ -125,7 +125,7 @@ def find(keys: Ints, wanted: Ints) -> Ints:
 
 @jit
 def _codes(firsts: Ints) -> tuple[Ints, int]:
-    """Number the distinct values from 0, given each one's first index; return also their count."""
+    """Return the values as numbers from 0, given the first index of each, and their count."""
     codes = np.empty(firsts.size, np.int64)
     count = 0
     for row in range(firsts.size):
@@ -225,8 +225,7 @@ def pairs(one: Ints, other: Ints) -> Ints:
 def stretches(channels: Ints, seqs: Ints) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield each stretch of consecutive numbers of one channel, given rows ordered by channel.
 
-    A stretch is its first row, the row after its last, the channel, and its lowest and highest
-    number.
+    A stretch is its first row, the row after it, its channel, and its lowest and highest number.
     """
     if not seqs.size:
         return

@@ -188,8 +188,7 @@ def routed(plan: Plan, data: bytes | None) -> tuple[tuple[str, str, int], str | 
 class Routed:
     """Adds numbers to rows with packets.
 
-    They are read from the beginning of a packet. The bucket reads the rest, and may still reject
-    the row.
+    They are in the beginning of a packet; the bucket reads the rest, and may still reject the row.
     """
 
     plan: Plan

@@ -1,1 +1,1 @@
-"""Result tables to one self-contained HTML page: charts, tables, diagrams, no network needed."""
+"""Turn result tables into one self-contained HTML page: charts, tables, diagrams, no network."""

@@ -21,17 +21,17 @@ _FIGURES = {
     "state_bytes_peak": ("state bytes/process", 1),
     "extra_packets_per_message": ("extra packets/message", 1),
 }
-"""The figures of a row of advice, with their heads, which name the unit, and factors to it."""
+"""The figures of a row of advice, each with its column's head, which names the unit, and factor."""
 HEADS = ("protocol", "status", *(head for head, _ in _FIGURES.values()))
-#: The marks of figures that come from a part of the traffic.
+#: The marks of figures measured on only a part of the traffic.
 BEGINNING, SAMPLE = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
-#: The remark that needs no saying.
+#: The remark that is not shown, because it is the normal case.
 _AS_ALL = "ran with delays as seen"
 _SAMPLED = ("wire bytes/copy", "total bytes/copy")
 
 
 def heads(result: Mapping[str, Any]) -> list[str]:
-    """Return the heads of the columns, those of a sample marked."""
+    """Return the column heads, with a mark on those measured on a sample."""
     marked = _SAMPLED if _is_sampled(result) else ()
     return [head + SAMPLE * (head in marked) for head in HEADS]
 
@@ -53,12 +53,12 @@ def cells(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[
 
 
 def _small(value: float | None) -> str:
-    """Return a figure; what is nearly nothing is said to be less than a thousandth."""
+    """Return a figure as text; tiny values are shown as less than a thousandth."""
     return "<0.001" if value is not None and 0 < value < 0.001 else figure(value)
 
 
 def notes(result: Mapping[str, Any]) -> list[str]:
-    """Say what the total is made of, and which figures come from a part of the traffic only."""
+    """Return notes on what the total includes, and on figures that cover part of the traffic."""
     found = []
     if result.get("total_bytes_per_copy"):
         size = "wire" if result["wire_sample"] else "model"
@@ -107,7 +107,7 @@ def messages_in_words(result: Mapping[str, Any]) -> str:
 
 
 def _known(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """Return the rows in which that figure is known."""
+    """Return the rows in which a figure is known."""
     return [row for row in rows if row[name] is not None and math.isfinite(row[name])]
 
 
@@ -183,7 +183,7 @@ def advise_page(
 
 
 def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return what is to be said of protocols, beyond that they ran like all others."""
+    """Return the remarks on protocols that did not run like all others."""
     found = []
     for row in rows:
         said = [part for part in row["reason"].split("; ") if part != _AS_ALL]

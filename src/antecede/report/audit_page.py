@@ -13,7 +13,7 @@ from antecede.report.numbers import counted, figure, seconds_in_words
 from antecede.report.page import Page, Raw, Section, Table, render
 from antecede.report.spacetime import Diagram, behaviour, draw
 
-#: Rows of a table that a page shows; the tables themselves are in the folder.
+#: The most rows of a table on a page; the whole tables are in the folder.
 ROWS_MAX = 100
 
 _VERDICTS = {
@@ -187,7 +187,7 @@ def _violations(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
 def _rest(
     name: str, title: str, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]
 ) -> Section:
-    """Return a table's section; its file has all rows unless the summary says how many."""
+    """Return a table's section; its file has all rows unless the summary gives another number."""
     columns = tuple(rows[0])
     cells = [[row[column] for column in columns] for row in rows[:ROWS_MAX]]
     count = summary[name]
@@ -209,7 +209,7 @@ _EXECUTIONS = ("execution", "verdict", "events", "deliveries", "violations", "mi
 
 
 def executions_page(result: Mapping[str, Any], *, log: str, facts: Mapping[str, object]) -> str:
-    """Return the page of several executions: a verdict for each, and where its own page is."""
+    """Return the page of several executions: a verdict for each, with a link to its own page."""
     found = result["executions"]
     links = "".join(
         f'<li><a href="{quote(one["folder"])}/index.html">{escape(one["execution"])}</a>: '

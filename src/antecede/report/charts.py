@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications, and as files (PNG, SVG) drawn without a browser.
 
 A specification is plain data. It is written out here, because libraries that build and check one
-take most of the time of a page. Pages that must be quick to write and small have `bars` instead.
+would take most of a page's time. Pages that must be small and quickly written use `bars`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = (
 )  # fmt: skip
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#1b1f24"
-#: What colours become where the reader prefers a dark page.
+#: The colour that replaces each where the reader prefers a dark page.
 NIGHT = {
     "#ffffff": "transparent", INK: "#e6edf3", "#e6eaee": "#2a313a", "#8b949e": "#7d8590",
     "#0072b2": "#4fa3e0", "#d55e00": "#ff8a3d", "#009e73": "#2cc79b", "#8a6d00": "#d9b23d",
@@ -33,7 +33,7 @@ NIGHT = {
 #: The format of ticks: 1,500 and 0.05, not 1.5e+3 and 50m.
 PLAIN = ",.9~r"
 EXACT = ",.4~r"
-#: The labels of an axis in seconds.
+#: The labels of an axis of times.
 TIMES = (
     "datum.value == 0 ? '0' "
     ": datum.value < 0.001 ? format(datum.value * 1e6, ',.3~r') + ' \u00b5s' "
@@ -137,7 +137,7 @@ def bar_chart(rows: Rows, *, title: str, y: str, order: Sequence[str]) -> Spec:
 
 
 def _axis(title: str, values: Sequence[float] = (), *, log: bool = False) -> Spec:
-    """Return the ticks of a measure: even on a scale of logarithms, times in s, ms and \u00b5s."""
+    """Return an axis: evenly spaced ticks on a logarithmic scale, times in s, ms and \u00b5s."""
     axis: Spec = {"format": PLAIN, "tickCount": 6}
     if title.startswith("seconds"):
         # The ticks name their units.
@@ -161,10 +161,10 @@ def _layer(rows: Rows, mark: Spec, **encoding: object) -> Spec:
 
 
 def _drawn(rows: Sequence[Mapping[str, Any]], *, log: bool = False) -> list[dict[str, Any]]:
-    """Add ``floor``, where the line of an interval begins: ``low``, but not below the chart.
+    """Add ``floor``, the lower end of an interval's line: ``low``, but not below the chart.
 
-    The interval of a positive metric may reach below zero, which these scales do not show. Only
-    the drawing is cut off; ``low`` stays as computed.
+    The interval of a positive metric may reach below zero, which these scales do not show. Only the
+    drawing is cut off; ``low`` stays as computed.
     """
     positive = [row[end] for row in rows for end in ("mean", "low") if (row[end] or 0) > 0]
     edge = min(positive, default=0.0) if log else 0.0
@@ -185,7 +185,7 @@ def _legend(order: Sequence[str]) -> Spec:
     return {
         "orient": "bottom",
         "values": list(order),
-        "columns": 1 if widest > 22 else 2 if is_wide else 3,  # as many as a phone has room for
+        "columns": 1 if widest > 22 else 2 if is_wide else 3,  # a phone has room for one column
         "labelLimit": 220,
         "symbolSize": 70,
         "symbolOpacity": 1,
@@ -209,7 +209,7 @@ _CONFIG = {
 
 
 def _finish(layers: Sequence[Spec], title: str, *, height: int) -> Spec:
-    """Return the chart, with each of its tables once, under a name that no other table has."""
+    """Return the chart with each table stored once, under a name that no other table has."""
     datasets = {}
     for layer in layers:
         rows = layer["data"]["values"]
@@ -277,13 +277,13 @@ def draw(specs: Sequence[Mapping[str, Any]], *, width: int = 420) -> tuple[str, 
 
 
 def draw_asked() -> None:
-    """Draw what standard input asks for (lists of specifications), and print SVG and PNG."""
+    """Draw the lists of specifications on standard input, and print SVG and PNG."""
     drawn = [draw(specs) for specs in json.load(sys.stdin)]
     json.dump([(svg, base64.b64encode(png).decode()) for svg, png in drawn], sys.stdout)
 
 
 def bars(charts: Mapping[str, Mapping[str, float]], *, unit: str) -> str:
-    """Return one chart of horizontal bars per title; each bar has its number beside it."""
+    """Return one chart of horizontal bars per title, with a number beside each bar."""
     parts = []
     for title, values in charts.items():
         most = max(values.values(), default=0) or 1

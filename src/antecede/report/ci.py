@@ -1,4 +1,4 @@
-"""What continuous integration shows of an audit: JUnit, SARIF and annotations of GitHub."""
+"""Results of an audit for continuous integration: JUnit, SARIF and GitHub annotations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 RULE = "causal-order"
-#: Of so many violations each file tells; the tables have all.
+#: The most violations in each file; the tables have all.
 TOLD_MAX = 1000
 
 
 @dataclass(frozen=True)
 class Judged:
-    """An audited log: what it is called, where it is, its verdict, and what counts against it."""
+    """An audited log: its name and path, its verdict, and the violations that count against it."""
 
     name: str
     path: str
@@ -23,7 +23,7 @@ class Judged:
     violations: Sequence[str]
     """Each violation that counts, as a sentence."""
     kinds: Sequence[str] = ()
-    """The same, but violations that are alike are one."""
+    """The same, with similar violations merged into one."""
     is_allowed: bool = False
 
 
@@ -49,7 +49,7 @@ def junit(found: Sequence[Judged]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text without the characters that XML cannot have."""
+    """Return text without the characters that XML forbids."""
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
 
 
@@ -58,7 +58,7 @@ def _shown(violations: Sequence[str]) -> list[str]:
 
 
 def sarif(found: Sequence[Judged], version: str) -> str:
-    """Return SARIF 2.1.0: a result for each violation, at the log that shows it."""
+    """Return SARIF 2.1.0: a result for each violation, located at its log."""
     results = []
     for one in found:
         told = _shown(one.violations)
@@ -84,9 +84,9 @@ def sarif(found: Sequence[Judged], version: str) -> str:
 
 
 def workflow_commands(found: Sequence[Judged]) -> list[str]:
-    """Return the commands that make a workflow of GitHub annotate the run: a line each.
+    """Return the commands, one per line, that annotate a run of a GitHub workflow.
 
-    GitHub shows ten of a step, so violations that are alike are one.
+    GitHub shows ten per step, so similar violations are merged into one.
     """
     lines = []
     for one in found:

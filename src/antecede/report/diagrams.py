@@ -11,16 +11,16 @@ from typing import Any
 from antecede.events import Event
 from antecede.report.spacetime import EVENTS_MAX, Arrow, Diagram, Node
 
-#: The most events of a diagram in which all messages have their names.
+#: The most events of a diagram in which every message is named.
 NAMED_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
 class ClockedEvent(Event):
-    """An event with the order that is known without messages."""
+    """An event with the order that is known from clocks rather than messages."""
 
     clock: tuple[tuple[str, int], ...] = ()
-    """How many events of other processes it follows."""
+    """How many events of other processes precede it."""
 
 
 def diagram_of(
@@ -31,7 +31,7 @@ def diagram_of(
 ) -> Diagram:
     """Draw ``events`` (each process's in order); ``row`` is the violation to mark, if any.
 
-    ``places`` are the events' places among all of their process; they show how many are left out.
+    ``places`` are the events' places among all of their process; they show how many were left out.
     Without them, the events are the first ones of each process.
     """
     shown = list(events)[:EVENTS_MAX]
@@ -47,7 +47,7 @@ def diagram_of(
             sends.setdefault(event.message, i)
     onward = _onward(shown, row)
     arrows = []
-    # Where no violation is to be seen, each message is named once, if that leaves them legible.
+    # Without a violation to show, each message is named once if the diagram stays legible.
     is_calm = row is None or row.get("process") is None
     unnamed = set(sends) if is_calm and len(shown) <= NAMED_MAX else set()
     seen: set[tuple[str, str]] = set()
@@ -69,7 +69,7 @@ def diagram_of(
 def _order(
     events: Sequence[Event], places: Sequence[int] | None, messages: Sequence[Arrow]
 ) -> list[Arrow]:
-    """Return arrows for what clocks add to the messages, without what others imply."""
+    """Return arrows for the order that only clocks show, except what other arrows imply."""
     if not any(isinstance(event, ClockedEvent) and event.clock for event in events):
         return []
     counts: Counter[str] = Counter()
@@ -110,14 +110,14 @@ def _order(
 
 
 def _onward(events: Sequence[Event], row: Mapping[str, Any] | None) -> set[tuple[str, str]]:
-    """Return (message, process) for the deliveries by which each message led to the next."""
+    """Return (message, process) for the deliveries that connect each message to the next."""
     chain = (row or {}).get("chain") or ()
     senders = {event.message: event.process for event in events if event.kind == "send"}
     return {(m, senders[after]) for m, after in pairwise(chain) if after in senders}
 
 
 def _mark(event: Event, row: Mapping[str, Any], onward: set[tuple[str, str]]) -> str:
-    if row.get("process") is None:  # No violation: only one message was asked for.
+    if row.get("process") is None:  # No violation: a single message was asked for.
         return "asked" if event.message == row["message"] else "plain"
     here = row["process"] == event.process
     if event.message == row["message"] and here:

@@ -1,19 +1,19 @@
-"""Where the labels of a diagram's arrows go, so that none covers another or an event."""
+"""Place the labels of a diagram's arrows so that none covers another or an event."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-#: The most that a letter of a label takes, how far it reaches above and below its line, and the
+#: The greatest width of a letter, how far a label reaches above and below its baseline, and the
 #: room left around it.
 LETTER, ABOVE, BELOW, ROOM = 7.0, 11.0, 3.0, 2.0
-#: Letters of a label.
+#: The most letters of a label.
 LABEL_MAX = 24
-#: Where along its arrow a label may be, and how far its line is from there.
+#: Where along its arrow a label may be, and how far its baseline is from the arrow.
 _SHARES = (0.42, 0.55, 0.3, 0.68, 0.2, 0.8, 0.1, 0.9)
 _OFFSETS = (-5.0, 14.0, -19.0, 28.0)
-#: The share that suits a late message best: near its end, away from what overtook it.
+#: The best share for a late message: near its end, away from what overtook it.
 LATE_SHARE = 0.8
 
 Point = tuple[float, float]
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle that something covers."""
+    """A rectangle that is covered."""
 
     left: float
     top: float
@@ -75,7 +75,7 @@ def on_curve(start: Point, bend: Point | None, end: Point, share: float) -> Poin
 
 
 def box_at(text: str, place: Point) -> Box:
-    """Return what a label covers whose line is centred at a place."""
+    """Return the rectangle that a label covers if its baseline is centred at a place."""
     half = LETTER * len(text) / 2
     x, y = place
     return Box(x - half, y - ABOVE, x + half, y + BELOW)
@@ -87,10 +87,10 @@ def place_labels(
     view: Box,
     lines: Sequence[tuple[Point, Point]] = (),
 ) -> list[Point | None]:
-    """Return the place of each label, or None for one that finds no room.
+    """Return the place of each label, or None where there is no room.
 
-    The first labels choose first. All stay within ``view`` and off what is covered, and cross as
-    few of the ``lines`` as they can.
+    Earlier labels choose first. All stay inside ``view``, avoid what is covered, and cross as few
+    of the ``lines`` as possible.
     """
     taken = list(covered)
     places: list[Point | None] = []
@@ -122,7 +122,7 @@ def _place(
 
 
 def _candidates(label: Wanted, view: Box) -> Iterator[Point]:
-    """Yield the places where a label may be, the nearest to its arrow first."""
+    """Yield the possible places of a label, nearest to its arrow first."""
     half = LETTER * len(label.text) / 2
     late = sorted(_SHARES, key=lambda share: abs(share - LATE_SHARE))
     for offset in _OFFSETS:

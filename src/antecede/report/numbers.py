@@ -1,4 +1,4 @@
-"""What every page and verb writes alike: numbers, and which rows of a log were left out."""
+"""What all pages and verbs write alike: numbers, and the rows of a log that were left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def figure(value: object) -> str:
 
 
 def _rounded(value: float) -> str:
-    size = abs(float(f"{value:.3g}"))  # 0.00999... is as long as 0.0100
+    size = abs(float(f"{value:.3g}"))  # rounded first, so that 0.00999... becomes as long as 0.0100
     if size == 0:
         return "0"
     if size >= 1e15:
@@ -39,22 +39,22 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def unit_of(seconds: float) -> tuple[str, float]:
-    """Return the unit that suits a time, and how many seconds it has."""
+    """Return the unit that suits a time, and the length of the unit in seconds."""
     units = (("s", 1.0), ("ms", 1e-3), ("\N{MICRO SIGN}s", 1e-6))
     return next((one for one in units if seconds >= one[1]), units[-1]) if seconds else units[0]
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Return a time to three figures, in the unit that suits it."""
+    """Return a time with three significant figures, in the unit that suits it."""
     unit, size = unit_of(seconds)
     value = seconds / size
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 
 def rejected_in_words(result: Mapping[str, Any]) -> str:
-    """Say how many rows were left out and quote the first; ``result`` is that of a run's summary.
+    """Return how many rows were left out, quoting the first; ``result`` is a run's summary.
 
-    Its ``rejected`` is their number and its ``rejected_first`` the first of them.
+    Its ``rejected`` is their number, and its ``rejected_first`` the first of them.
     """
     first = result["rejected_first"][0]
     quoted = Rejected(first["line"], str(first["text"]), first["reason"])

@@ -1,4 +1,4 @@
-"""The picture of the README: two ways through the playground's first play."""
+"""The picture of the README: two outcomes of the playground's first play."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _line(start: tuple[int, int], end: tuple[int, int], colour: str, width: floa
 
 
 def _flight(start: tuple[int, int], end: tuple[int, int], colour: str) -> str:
-    """Draw a message; past other processes it takes a curve, so as not to touch their marks."""
+    """Draw a message, as a curve if it would cross the marks of other processes."""
     bend = 24 if abs(end[1] - start[1]) > ROW else 0
     middle = (start[0] + end[0]) // 2 + bend, (start[1] + end[1]) // 2 - bend // 2
     return (

@@ -47,7 +47,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold nothing but numbers, answers and gaps between them."""
+        """Which columns hold only numbers, answers and gaps."""
         columns = [
             [row[at] for row in self.rows if row[at] is not None] for at in range(len(self.columns))
         ]
@@ -79,11 +79,11 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLine:
-    """A claim and what came of it: one short line, with the long text folded."""
+    """A claim and its verdict in one short line, with the long text folded."""
 
     id: str
     paper: str
-    """The key of its paper, by which lines are filtered."""
+    """The key of its paper, for filtering."""
     text: str
     verdict: str
     tone: str
@@ -100,7 +100,7 @@ class Claims:
 
     lines: Sequence[ClaimLine]
     papers: Mapping[str, tuple[str, str]]
-    """By key, how a paper is named (authors and year), and a link to it or nothing."""
+    """By key, a paper's name (authors and year), and a link to it or nothing."""
     kind: ClassVar[str] = "claims"
 
     @property
@@ -142,7 +142,7 @@ class Page:
 
     @property
     def given(self) -> dict[str, object]:
-        """The facts that say something."""
+        """The facts that are not empty."""
         facts = ((name, value) for name, value in self.facts.items() if value or value == 0)
         return {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -168,7 +168,7 @@ def render(page: Page) -> str:
 
 
 def figures_of(page: Page) -> list[Figure]:
-    """Return every figure of a page, in the order in which they stand."""
+    """Return every figure of a page in order."""
     below = [block for section in page.sections for block in section.blocks]
     return [block for block in (*page.top, *below) if isinstance(block, Figure)]
 
@@ -182,7 +182,7 @@ def chart_library() -> str:
 
 
 def _script_safe(text: str) -> str:
-    """Keep a script's text from ending its element early."""
+    """Prevent a script's text from ending its element early."""
     return re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE)
 
 

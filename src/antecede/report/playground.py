@@ -1,7 +1,7 @@
-"""The playground: one page on which a reader drags arrivals and sees what each protocol does.
+"""The playground: one page where a reader drags arrivals and sees what each protocol does.
 
-The page holds every way through a few small plays, made by the protocols' own endpoints
-(:mod:`antecede.check.plays`). Its script only chooses among them and draws.
+The page holds every possible course of a few small plays, computed by the protocols' endpoints
+(:mod:`antecede.check.plays`). Its script only selects and draws.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def cell(text: str) -> str:
 
 
 def _specification(name: str) -> str:
-    """Return the executable specification, where there is one, as a section."""
+    """Return the executable specification as a section, if there is one."""
     module = f"antecede.protocols.specs.{name}"
     if importlib.util.find_spec(module) is None:
         return ""
@@ -62,7 +62,7 @@ def _specification(name: str) -> str:
 
 
 def after_skip(info: ProtocolInfo) -> list[str]:
-    """Return what holds, and what may not, once messages were declared lost."""
+    """Return what holds, and what may not, after messages were declared lost."""
     order = f"order may be lost: {info.lost_by_skip}" if info.lost_by_skip else "order is kept"
     marks = "what depends on a loss says so"
     if info.unmarked_by_skip:
@@ -95,7 +95,7 @@ def _tables(text: str) -> str:
             left, right = line[:widths].strip(), line[widths:].strip()
             if left:
                 result.append(f"| {left} | {right} |")
-            else:  # the row above goes on
+            else:  # a continuation of the row above
                 result[-1] = f"{result[-1].removesuffix(' |')} {right} |"
         else:
             result.append(line)

@@ -10,7 +10,7 @@ from antecede.report.charts import bars
 from antecede.report.numbers import figure
 from antecede.report.page import Page, Raw, Section, Table, Text, render
 
-#: The figures that a terminal shows, and their labels there and on the page.
+#: The figures shown on a terminal, with their labels there and on the page.
 LABELS = {
     "deliveries": "deliveries measured",
     "entries_per_copy": "control entries per copy",
@@ -34,7 +34,7 @@ LABELS = {
 }
 
 
-#: The labels of figures that only the page shows.
+#: The labels of figures shown only on the page.
 _MORE = {
     "held_time_p50": "time held, median (ms)",
     "added_delay_mean": "delay added per copy, mean (ms)",
@@ -64,7 +64,7 @@ def simulate_page(
     protocol: str, result: Mapping[str, Any], charts: Mapping[str, Mapping[str, int]], *,
     lead: str, facts: Mapping[str, object],
 ) -> str:  # fmt: skip
-    """Return the page of a run: ``result`` has its figures by name, ``charts`` counts of copies."""
+    """Return the page of a run, given its figures by name and counts of copies for charts."""
     rows = [(label_of(name), value_of(result, name)) for name in result]
     files = (
         "The tables are in the same folder: metrics, schedule and, if written, events (.parquet)."
@@ -81,13 +81,13 @@ COMPARED = {
     "added_delay_mean": ("Delay added per copy, mean (ms)", 1000.0),
     "extra_packets_per_message": ("Extra packets per message", 1.0),
 }
-"""What the charts of a comparison show: a title, and a factor."""
+"""The figures in the charts of a comparison, each with a title and a factor."""
 
 
 def compare_page(
     runs: Mapping[str, Mapping[str, Any]], *, lead: str, facts: Mapping[str, object]
 ) -> str:
-    """Return the page of several protocols on one schedule: ``runs`` has their figures by name."""
+    """Return a page that compares protocols on one schedule, given their figures by name."""
     charts = {
         title: {
             name: factor * result[metric]

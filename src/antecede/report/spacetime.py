@@ -1,9 +1,9 @@
 """Space-time diagrams: processes as lines, messages as arrows, time from left to right.
 
 An event's place on its line is the length of the longest chain that leads to it, so arrows always
-point to the right and no clock has to be trusted. Where times are given, no event is left of an
-earlier one, and ticks show the times. The picture is plain SVG; a short script adds zooming, and
-shows the details of what is pointed at or focused.
+point to the right and clocks need not be trusted. If times are given, no event is left of an
+earlier one, and ticks show the times. The picture is plain SVG; a short script adds zooming and the
+details of what is pointed at or focused.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from antecede.report.labels import (
 from antecede.report.numbers import unit_of
 
 LANE, TOP = 54, 34
-#: Widths of a column; the first is used in which all labels find room.
+#: Widths of a column; the narrowest in which all labels find room is used.
 STEPS = (34, 51, 76, 114)
-TICKS = 24  # height of the line of times
+TICKS = 24  # height of the axis of times
 NAME_MAX, LETTER = 22, 8  # letters of a process's name, and the width of one
-#: How wide a diagram is at least, and a column at most for that.
+#: The least width of a diagram, and the greatest of a column stretched to reach it.
 WIDTH, STEP_MAX = 760, 130
-#: How far an arrow keeps from events that are not its ends, and how it may be bent for that.
+#: How far an arrow stays from events that it does not touch, and how far it may bend for that.
 CLEAR = 11.0
 BENDS = (0, 26, -26, 44, -44, 70, -70, 100, -100, 140, -140)
 #: The most events that a diagram shows.
@@ -76,7 +76,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Diagram:
-    """What to draw; nodes of one process are in its order."""
+    """What to draw; the nodes of each process are in order."""
 
     title: str
     nodes: Sequence[Node]
@@ -84,14 +84,14 @@ class Diagram:
     lanes: Sequence[str] = ()
     """Processes from top to bottom; by default those that exchange messages first."""
     times: Sequence[float] = ()
-    """The time of each node, by which they are drawn; by default only chains count."""
+    """The time of each node, for its place; by default only chains count."""
 
 
 def places(diagram: Diagram) -> list[int]:
     """Return each node's column: the longest chain that leads to it.
 
-    If the log has a cycle, the events that are left come last, in the given order. With times,
-    what happened at one time comes after all that happened before.
+    If the log has a cycle, the events on or behind it come last, in the given order. With times, an
+    event comes after all events of earlier times.
     """
     column = _chains(diagram)
     if not diagram.times:
@@ -154,9 +154,9 @@ class _Layout:
     height: int
     spots: Sequence[tuple[int, int]]
     labels: Mapping[int, Point]
-    """The places of labels, by the numbers of their arrows."""
+    """The places of labels, by arrow number."""
     bends: Sequence[Point | None]
-    """The control points of arrows that are curves."""
+    """The control points of curved arrows."""
     step: int
 
 
@@ -195,7 +195,7 @@ def _layout(diagram: Diagram, lanes: Sequence[str], column: Sequence[int], step:
 
 
 def _bend(spots: Sequence[tuple[int, int]], arrow: Arrow, view: Box) -> Point | None:
-    """Return the control point by which an arrow passes all other events; None: it is straight.
+    """Return the control point by which an arrow avoids all other events; None if it is straight.
 
     A message to the same process is an arc above its line.
     """
@@ -204,7 +204,7 @@ def _bend(spots: Sequence[tuple[int, int]], arrow: Arrow, view: Box) -> Point | 
     if start[1] == end[1]:
         return middle[0], middle[1] - 34
     low, high = sorted((start[1], end[1]))
-    # Only events on the lines between can be in the way.
+    # Only events on the lines in between can be in the way.
     others = [
         spot
         for spot in dict.fromkeys(spots)
@@ -229,7 +229,7 @@ def _bend(spots: Sequence[tuple[int, int]], arrow: Arrow, view: Box) -> Point | 
 
 
 def _pieces(start: Point, bend: Point | None, end: Point) -> list[tuple[Point, Point]]:
-    """Return the straight lines that an arrow consists of, nearly."""
+    """Return the straight lines that approximate an arrow."""
     if bend is None:
         return [(start, end)]
     points = [on_curve(start, bend, end, k / 8) for k in range(9)]
@@ -237,14 +237,14 @@ def _pieces(start: Point, bend: Point | None, end: Point) -> list[tuple[Point, P
 
 
 def _ranked(diagram: Diagram) -> list[int]:
-    """Return the arrows in the order in which they are painted: what matters most comes last."""
+    """Return the arrows in painting order: the most important come last."""
     order = ("order", "plain", "chain", "asked", "early", "late")
     arrows = diagram.arrows
     return sorted(range(len(arrows)), key=lambda k: order.index(arrows[k].mark))
 
 
 def draw(diagram: Diagram) -> str:
-    """Return the diagram as markup; add :func:`behaviour` once to the page."""
+    """Return the diagram as markup; the page needs :func:`behaviour` once."""
     lanes = list(diagram.lanes) or _default_lanes(diagram)
     column = places(diagram)
     named = sum(bool(arrow.label) for arrow in diagram.arrows)
@@ -289,7 +289,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _legend_of_events(diagram: Diagram) -> str:
-    """Return what the marks of events mean, of those that are used."""
+    """Return the legend for the marks of events that are used."""
     words = {"send": "sends", "deliver": "delivers", "local": "does something else"}
     kinds = [kind for kind in words if any(node.kind == kind for node in diagram.nodes)]
     found = [
@@ -303,7 +303,7 @@ def _legend_of_events(diagram: Diagram) -> str:
 
 
 def _ticks(diagram: Diagram, layout: _Layout) -> list[str]:
-    """Return the times above the lines, as seconds after the first, as many as there is room."""
+    """Return times above the lines, as seconds after the first, as many as fit."""
     first = min(diagram.times)
     name, size = unit_of(max(diagram.times) - first)
     at: dict[float, int] = {}

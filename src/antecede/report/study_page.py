@@ -21,7 +21,7 @@ CLAIMS, RUNS = "claims", "runs"
 
 
 Rows = Sequence[Mapping[str, Any]]
-"""Points with series, x, mean, low and high; where x is None, they are the same at every x."""
+"""Points with series, x, mean, low and high; if x is None, they hold at every x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ def build(
 ) -> Page:
     """Return the page of a study.
 
-    It begins with ``answer``, a few sentences, and ``hero``, the picture that shows it with its
-    caption. Then come the claims and the experiments.
+    It begins with ``answer``, a few sentences, and ``hero``, a picture of it with its caption. The
+    claims and the experiments follow.
     """
     title = "What causal message ordering costs"
     sections = [
@@ -100,9 +100,9 @@ def blocks_of(
     how: str,
     hero: str = "",
 ) -> list[Block]:
-    """Return what the page shows of one experiment; ``how`` says what was run.
+    """Return the blocks of one experiment; ``how`` says what was run.
 
-    The picture named ``hero`` stands at the top of the page already.
+    The picture named ``hero`` is left out: it is at the top of the page.
     """
     blocks: list[Block] = [Text(tuple(findings))] if findings else []
     blocks += [_figure(picture) for picture in pictures if picture.name != hero]
@@ -134,7 +134,7 @@ def _figure(picture: Picture, caption: str = "") -> Figure:
 
 
 def _levelled(rows: Rows) -> list[Mapping[str, Any]]:
-    """Repeat a row that does not depend on x at every x of the others, as a level line."""
+    """Repeat a row without x at every x of the others, as a level line."""
     places = sorted({row["x"] for row in rows if row["x"] is not None})
     flat = [row for row in rows if row["x"] is None]
     return [row for row in rows if row["x"] is not None] + [

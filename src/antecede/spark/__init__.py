@@ -1,1 +1,1 @@
-"""What knows a cluster: the session, Java, shipping the package, and tasks."""
+"""Everything that depends on a cluster: the session, Java, shipping the package, and tasks."""

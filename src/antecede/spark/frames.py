@@ -1,8 +1,8 @@
 """Logs as Spark frames: what an event is, in Spark SQL, and which files Spark reads itself.
 
-Columns of any type become plain, and a condition tells events; both follow
-``events.tables.EVENT_SCHEMA``, as ``events.arrow_columns`` does for Arrow tables. Parquet stays in
-its files, any other format is read by the driver first.
+Columns of any type become plain, and a condition selects the valid rows; both follow
+``events.tables.EVENT_SCHEMA``, as ``events.arrow_columns`` does for Arrow tables. Tasks read
+Parquet files; the driver reads any other format.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SQL_TYPES = {
 
 
 def validity(frame: DataFrame) -> Column:
-    """Return the condition that tells which rows of a plain frame are events."""
+    """Return the condition that a row of a plain frame is an event."""
     from pyspark.sql import functions as F
 
     kind = F.col("kind")
@@ -66,7 +66,7 @@ def validity(frame: DataFrame) -> Column:
         if column.holds == NAME:
             sound = (value != "") & F.is_valid_utf8(value)
         elif column.holds == NAMES:
-            # A null among the names makes array_contains null, and so the row invalid.
+            # A null among the names makes array_contains null, and so the row is invalid.
             sound = ~F.array_contains(value, "") & F.is_valid_utf8(F.array_join(value, ","))
         else:
             sound = value.isNotNull()
@@ -79,7 +79,7 @@ def validity(frame: DataFrame) -> Column:
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table as a frame. Spark Connect cannot tell the columns of one without rows."""
+    """Return a table as a frame. Spark Connect cannot infer the columns of an empty one."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
@@ -98,13 +98,13 @@ def plan_of(frame: DataFrame) -> str | None:
 
 
 def plain_frame(frame: DataFrame) -> DataFrame:
-    """Return a frame with its event columns in their plain form; itself if they are plain."""
+    """Return a frame with its event columns in plain form; the frame itself if they are plain."""
     changed = {name: plain for name, plain in plain_columns(frame).items() if plain is not None}
     return frame.withColumns(changed) if changed else frame
 
 
 def renamed_frame(frame: DataFrame, fields: Mapping[str, str]) -> DataFrame:
-    """Return a frame with the parts of an event, which ``fields`` names, as columns."""
+    """Return a frame whose columns are the parts of an event, which ``fields`` names."""
     from pyspark.sql import functions as F
 
     require_parts(fields)
@@ -121,14 +121,14 @@ def renamed_frame(frame: DataFrame, fields: Mapping[str, str]) -> DataFrame:
 
 
 def plain_columns(frame: DataFrame) -> dict[str, Column | None]:
-    """Return how each event column of a frame becomes plain; None if it is."""
+    """Return the expression that makes each event column plain, or None if it is plain."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
     from pyspark.sql.pandas.types import to_arrow_schema
 
     require_columns(frame.columns)
     parts = T.StructType([f for f in frame.schema.fields if f.name in {*EVENT_COLUMNS, CLOCK}])
-    # Newer versions of Spark ask for the time zone of times.
+    # Newer versions of Spark require the time zone of times.
     takes_zone = "timezone" in signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if takes_zone else {}
     require_types(to_arrow_schema(parts, **zone))
@@ -140,7 +140,7 @@ def plain_columns(frame: DataFrame) -> dict[str, Column | None]:
 
 
 def _plain(column: Column, kind: DataType, holds: str) -> Column | None:
-    """Return a column of a type as what it holds; None if it is that already."""
+    """Return a column converted to the type that it holds; None if it has that type."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
@@ -181,12 +181,12 @@ def _string(column: Column, kind: DataType) -> Column:
     return F.when(F.is_valid_utf8(text), text) if isinstance(kind, T.BinaryType) else text
 
 
-#: Words in the errors of Spark, Java or Arrow about a file that is not what it should be.
+#: Words in the errors of Spark, Java or Arrow about a file that they cannot read.
 _UNREADABLE = ("parquet", "Parquet", "FAILED_READ_FILE", "CANNOT_READ", "UNABLE_TO_INFER_SCHEMA")
 
 
 def native_form(sources: Sequence[Source]) -> str | None:
-    """Return the format of files that tasks can read themselves, or None if they cannot."""
+    """Return the format of the files if tasks can read them, else None."""
     for source in sources:
         require_file(source)
     forms = {form_of(source) for source in sources}
@@ -198,7 +198,7 @@ def native_form(sources: Sequence[Source]) -> str | None:
 
 
 def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame | None:
-    """Return a log whose files Spark reads itself as a frame, or None if it does not read them."""
+    """Return a log as a frame that reads its files in tasks, or None if they cannot."""
     form = native_form(sources)
     if form is None:
         return None
@@ -209,7 +209,7 @@ def read_natively(spark: SparkSession, sources: Sequence[Source]) -> DataFrame |
 
 @contextmanager
 def readable(source: Source) -> Iterator[None]:
-    """Turn Spark's errors about a file that it cannot read into one line; others pass."""
+    """Reduce Spark's errors about an unreadable file to one line; let others pass."""
     try:
         yield
     except LogError as error:

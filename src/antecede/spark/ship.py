@@ -50,7 +50,7 @@ def archive(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def found_by_drivers_jvm(packed: Path) -> Iterator[None]:
-    """Let the Python processes of a JVM started within this find the package.
+    """Let the Python processes of a JVM started inside the block find the package.
 
     They find an unpacked copy beside ``packed``, without the libraries that are installed beside
     the package: those are for this interpreter.
@@ -77,7 +77,7 @@ def use_unpacked() -> None:
 
 
 def _redirect(folder: Path) -> None:
-    """Let every package of ours find its other modules in the unpacked copy."""
+    """Make every package of ours find its other modules in the unpacked copy."""
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "antecede" and hasattr(module, "__path__"):
             module.__path__ = [str(folder.joinpath(*name.split(".")))]
@@ -85,7 +85,7 @@ def _redirect(folder: Path) -> None:
 
 
 def _unpacked(packed: Path) -> Path:
-    """Return the folder of the unpacked archive, which is renamed into place when complete."""
+    """Return the folder of the unpacked archive, renamed into place once complete."""
     folder = Path(tempfile.gettempdir()) / f"{packed.stem}-{os.getuid()}"
     if not folder.exists():
         aside = Path(tempfile.mkdtemp(prefix=f"{packed.stem}-"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: After how many calls a worker has loaded what it needs.
+#: The number of calls after which a worker has loaded what it needs.
 CALLS = 3
 
 _calls = iter(range(CALLS))
@@ -28,7 +28,7 @@ _calls = iter(range(CALLS))
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Do without Python's search for cycles: a batch makes very many objects, and none of these."""
+    """Turn off Python's search for cycles: a batch makes very many objects, and no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -39,7 +39,7 @@ def no_collection() -> Iterator[None]:
 
 
 def spare_what_is_loaded() -> None:
-    """Let the collector pass over the libraries that a Python worker has loaded.
+    """Exclude the libraries that a Python worker has loaded from garbage collection.
 
     Call it after some work. Spark's workers search for cycles after every task; with PyArrow and
     Numba loaded, that took longer than the task of a small batch.
@@ -57,7 +57,7 @@ RESULT_SQL = "id long, result binary"
 
 
 def on_batches(work: Callable[[Batches, Any], Batches], argument: object) -> Task:
-    """Return the task that runs ``work(batches, argument)`` on a partition."""
+    """Return a task that runs ``work(batches, argument)`` on a partition."""
     module, name = work.__module__, work.__name__
     packed = _packed(argument)
 
@@ -94,7 +94,7 @@ def run_specs(
 
 
 def by_number(frame: DataFrame, count: int) -> DataFrame:
-    """Spread rows over ``count`` partitions by ``id``, one id each where Spark can do that."""
+    """Spread rows over ``count`` partitions by ``id``, one id in each where Spark supports that."""
     from pyspark.sql import functions as F
 
     if hasattr(frame, "repartitionById"):
@@ -103,7 +103,7 @@ def by_number(frame: DataFrame, count: int) -> DataFrame:
 
 
 def result(number: int, value: object) -> pa.RecordBatch:
-    """Return the row in which a task hands back a value."""
+    """Return the row in which a task returns a value."""
     arrays = [pa.array([number], pa.int64()), pa.array([_packed(value)], pa.binary())]
     return pa.record_batch(arrays, schema=RESULT)
 
@@ -122,7 +122,7 @@ _ABSENT = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([\
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Say in one line that the Python of Spark's workers lacks a package, and what to set."""
+    """Say in one line which package the Python of Spark's workers lacks, and what to set."""
     try:
         yield
     except Exception as error:
