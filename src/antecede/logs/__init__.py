@@ -1,8 +1,8 @@
-"""Causal order over logs (Kafka, JetStream), with consumer groups and without members.
+"""Causal order over logs (Kafka, JetStream), for consumer groups, without a list of members.
 
-A record carries, per log, how far its sender had seen or written it; a group starts a record when
-it has processed its own logs up to there. ``positions`` and ``gate`` do no I/O; each other module
-is the adapter of one client, and imports that client only when it is used.
+A record carries, per log, how far its sender had read or written it; a group starts a record once
+it has processed its logs that far. ``positions`` and ``gate`` do no I/O; each other module is the
+adapter of one client, and imports that client only when it is used.
 """
 
 from antecede.logs.gate import Gate, Metrics

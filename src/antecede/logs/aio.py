@@ -1,4 +1,4 @@
-"""What the adapters of asyncio clients share: starting and closing, writing, background tasks."""
+"""What the adapters of asyncio clients share: starting, closing, writing, background tasks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def writing(
 ) -> AsyncIterator[tuple[bytes, Context]]:
     """Yield the header of a write and its context, after the context's earlier writes (rule W).
 
-    A block that raises ends the context: nobody knows whether the record was written.
+    If the block raises, the context ends, because it is unknown whether the record was written.
     """
     context = current() if context is None else context
     while context.must_wait(None):
@@ -55,7 +55,7 @@ async def writing(
 
 
 class Tasks:
-    """Starts and ends background tasks; their errors are raised by the iteration."""
+    """Starts and ends background tasks; the iteration raises their errors."""
 
     def __init__(self, topics: Sequence[str]) -> None:
         self._topics = topics
@@ -65,7 +65,7 @@ class Tasks:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, *works: Callable[[], Awaitable[None]]) -> None:
-        """Run each of these in a task."""
+        """Run each of these functions in a task."""
         self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -75,12 +75,12 @@ class Tasks:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Let the iteration raise an error."""
+        """Make the iteration raise an error."""
         self._failure = error
         self.wake()
 
     def wake(self) -> None:
-        """Let the iteration look again whether there is something."""
+        """Make the iteration check again whether there is something to yield."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -91,7 +91,7 @@ class Tasks:
     async def end(self) -> None:
         """End the iteration, and cancel the tasks until they have ended.
 
-        One that just got a result may miss it the first time.
+        A task that has just got a result may miss the first cancellation.
         """
         self.stop()
         left, self._tasks = set(self._tasks), []
@@ -101,9 +101,9 @@ class Tasks:
             _, left = await asyncio.wait(left, timeout=1)
 
     async def iterate(self, take: Callable[[], T | None]) -> AsyncIterator[T]:
-        """Yield what can be taken, until :meth:`stop`."""
+        """Yield what ``take`` returns, until :meth:`stop`."""
         while True:
-            if isinstance(self._failure, CauseMissingError):  # it may be caught, and go on
+            if isinstance(self._failure, CauseMissingError):  # the caller may catch it and continue
                 failure, self._failure = self._failure, None
                 raise failure
             if self._failure is not None:

@@ -1,7 +1,7 @@
 """Causal order over Kafka with aiokafka: a producer that stamps, a consumer that waits.
 
-Needs ``pip install 'antecede[kafka]'``. aiokafka does not tell the ids of topics, so a topic that
-was deleted and recreated cannot be told from the old one.
+Needs ``pip install 'antecede[kafka]'``. aiokafka does not report the ids of topics, so a topic that
+was deleted and recreated looks like the old one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, 
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
-#: How often, in seconds, the ends of logs are looked up.
+#: Seconds between two look-ups of the ends of logs.
 LOOK_PACE: Final = 0.5
 #: Seconds to wait for the ends of logs.
 PATIENCE: Final = 10.0
@@ -57,7 +57,7 @@ class Producer(Started):
     """A producer that stamps what it writes with what the running handler has seen and written.
 
     Each write is acknowledged before ``send`` returns. ``config`` are the arguments of
-    ``AIOKafkaProducer``; ``horizon`` leaves out positions that are older than so many seconds, and
+    ``AIOKafkaProducer``; ``horizon`` is the age in seconds from which positions are left out, and
     ``text`` writes the header as text.
     """
 
@@ -80,7 +80,7 @@ class Producer(Started):
         await self.client.start()
 
     async def close(self) -> None:
-        """Send what is left, and disconnect."""
+        """Send what is queued, and disconnect."""
         if self.client is not None:
             await self.client.stop()
 
@@ -134,7 +134,7 @@ class Producer(Started):
 
 
 class Record(reading.Record):
-    """A record of Kafka that its group may process now."""
+    """A Kafka record that its group may process now."""
 
     __slots__ = ()
 
@@ -152,12 +152,12 @@ class Record(reading.Record):
 
     @property
     def headers(self) -> list[tuple[str, bytes]]:
-        """The record's headers, without that of the positions."""
+        """The record's headers, except the one with the positions."""
         return [(name, data) for name, data in self.raw.headers if name != HEADER]
 
 
 class Consumer(Instance, Started):
-    """One instance of a group: hands out records after their causes.
+    """One instance of a group: yields records after their causes.
 
     ``config`` are the arguments of ``AIOKafkaConsumer``, with ``group_id``; the other parameters
     are those of the consumer in :mod:`antecede.logs.confluent`.
@@ -193,7 +193,7 @@ class Consumer(Instance, Started):
 
     @property
     def assigned(self) -> list[Log]:
-        """The logs that this instance has now."""
+        """The logs assigned to this instance now."""
         return self._reader.assigned
 
     async def start(self) -> None:
@@ -235,7 +235,7 @@ class Consumer(Instance, Started):
         self._tasks.wake()
 
     async def _pump(self) -> None:
-        """Fetch, mark how far it was fetched, commit, pause and resume."""
+        """Fetch, record how far each log was fetched, commit, pause and resume."""
         assert self.client is not None
         reader, client = self._reader, self.client
         while True:
@@ -263,7 +263,7 @@ class Consumer(Instance, Started):
         return Record(Log(*place), message.offset, message, header, moment, self._finish)
 
     async def _mark(self) -> None:
-        """Say how far each log was fetched (rule G): what is below and was not seen is empty."""
+        """Record how far each log was fetched (rule G): offsets without a record are empty."""
         assert self.client is not None
         for one in self.client.assignment():
             place = (one.topic, one.partition)
@@ -273,13 +273,13 @@ class Consumer(Instance, Started):
             except (KafkaError, ValueError, TimeoutError):
                 continue  # a rebalance, or not known yet
             if not epoch or epoch != self._reader.epoch(place):
-                continue  # it was given away meanwhile, and came back with another position
+                continue  # it was reassigned meanwhile, and came back with another position
             if self._marks.get(place) != position:
                 self._marks[place] = position
                 self._reader.put(place, position)
 
     async def _look(self) -> None:
-        """Ask for the progress of the others."""
+        """Ask for the progress of the group's other instances."""
         while True:
             await asyncio.sleep(PACE)
             if not self._reader.holds:
@@ -294,7 +294,7 @@ class Consumer(Instance, Started):
             self._tasks.wake()
 
     async def _doubt(self) -> None:
-        """Ask for the ends of logs that may have been cut, beyond open transactions."""
+        """Ask for the ends of logs that may have been truncated, ignoring open transactions."""
         assert self._admin is not None
         gate = self._gate
         while True:
@@ -304,7 +304,7 @@ class Consumer(Instance, Started):
             if not doubts:
                 continue
             with self._asking():
-                # The client knows the partitions of an hour ago, so ask a broker for them first.
+                # The client's list of partitions may be an hour old, so ask a broker for it first.
                 known = await self._admin.describe_topics(sorted({k.topic for k in doubts}))
                 clear = (0, UnknownTopicOrPartitionError.errno)
                 parts = {
@@ -318,7 +318,7 @@ class Consumer(Instance, Started):
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Count a question to the broker; one that fails is asked again."""
+        """Count a request to the broker; a failed one will be repeated."""
         self.metrics.look_ups += 1
         try:
             yield
@@ -360,7 +360,7 @@ class Consumer(Instance, Started):
         offsets = {TopicPartition(k.topic, k.partition): (n, MARK) for k, n in found.items()}
         try:
             await self.client.commit(offsets)
-        except (KafkaError, ValueError):  # a rebalance: it is said again if the log is still ours
+        except (KafkaError, ValueError):  # a rebalance: repeated if the log is still ours
             self.metrics.failed_commits += 1
             gate.not_published(found)
 
@@ -369,14 +369,14 @@ class Consumer(Instance, Started):
         for place in places:
             self._take_over(place)
         if places:
-            with suppress(KafkaError, TimeoutError):  # what is fetched first will tell
+            with suppress(KafkaError, TimeoutError):  # the first fetch will show it
                 found = await self._published(places, warns=False)
                 self._gate.learn(found)
 
     def _take_over(self, place: Place) -> None:
-        """Take over a log, before the first await: the client fetches while it tells us.
+        """Take over a log, before the first await: the client fetches while it calls us.
 
-        What is fetched and dropped would be committed over, and so be lost.
+        Records fetched and dropped would be skipped by the next commit, and so be lost.
         """
         assert self.client is not None
         is_ours = TopicPartition(*place) in self.client.assignment()
@@ -394,7 +394,7 @@ class Consumer(Instance, Started):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
-    """Hands the group's changes to the consumer."""
+    """Passes changes of the group's assignment to the consumer."""
 
     def __init__(self, assigned: Callable[[Any], Any], revoked: Callable[[Any], Any]) -> None:
         self._assigned, self._revoked = assigned, revoked
@@ -404,5 +404,5 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client h
         await self._assigned(assigned)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Give logs back."""
+        """Give up logs."""
         await self._revoked(revoked)

@@ -31,20 +31,20 @@ from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, 
 PACE: Final = 0.01
 #: Seconds between two look-ups of the ends of logs, and of topics that may have been recreated.
 LOOK_PACE: Final = 0.5
-#: Seconds after which a producer asks again how many partitions a topic has, and which it is.
+#: Seconds after which a producer asks again for a topic's id and number of partitions.
 TOPIC_AGE_MAX: Final = 60.0
 #: Seconds to wait for a broker.
 PATIENCE: Final = 30.0
-#: Records that are taken from the client at once, while others are ready to be handled.
+#: The most records taken from the client at once while others are ready to be handled.
 FETCHED_MAX: Final = 500
-#: Seconds after which the client is polled although there is still something to hand out.
+#: Seconds after which the client is polled although records are still ready.
 POLL_PACE: Final = 0.05
-#: The client chooses the partition of a record without a key; we change it after so many records.
+#: The client chooses the partition of a record without a key; we change it after this many records.
 STICKY: Final = 64
 
 _CRC = {"consistent", "consistent_random"}
 _MURMUR = {"murmur2", "murmur2_random"}
-#: Errors after which no record can come.
+#: Errors after which no more records can arrive.
 _FINAL = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -62,14 +62,14 @@ _UNKNOWN = (
 
 
 def _clients(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a client of another kind may be given of a consumer's or producer's config."""
+    """Return the part of a consumer's or producer's config that suits another kind of client."""
     words = ("bootstrap.servers", "client.", "security.", "sasl.", "ssl.", "socket.", "broker.")
     plain = ("log_level", "debug", "logger", "error_cb", "oauth_cb", "stats_cb")
     return {k: v for k, v in config.items() if k.startswith(words) or k in plain}
 
 
 def _ids(admin: AdminClient, topics: Sequence[str]) -> dict[str, bytes]:
-    """Return the tags of topics, as far as the broker tells their ids."""
+    """Return the tags of topics whose ids the broker reports."""
     cluster = admin.list_topics(topics[0], timeout=PATIENCE)
     if cluster.controller_id not in cluster.brokers:
         return {}  # a cluster without a controller, such as a mock cluster, has no ids either
@@ -93,7 +93,7 @@ class _Topic:
 
     def __init__(self, partitions: int, tag: bytes, now: float) -> None:
         self.partitions, self.tag, self.since = partitions, tag, now
-        self.last: dict[int, int] = {}  # the last offset that was acknowledged in each partition
+        self.last: dict[int, int] = {}  # the last acknowledged offset of each partition
         self.sticky, self.left = 0, 0
 
 
@@ -110,9 +110,9 @@ class Producer:
         The client's own configuration.
     horizon
         Leave out positions that are older than so many seconds. Order then holds for groups that
-        lag less than that.
+        lag less.
     text
-        Write the header as text, for systems in which somebody reads all headers as text.
+        Write the header as text, for systems that read all headers as text.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Producer:
         self.horizon, self.text = horizon, text
         self._transactional = "transactional.id" in config
         self._partitioner = str(config.get("partitioner", "consistent_random"))
-        #: The client's own producer, for whatever is not offered here.
+        #: The client's own producer, for everything that this class does not offer.
         self.client = Writer(config)
         self._plain = _clients(config)
         self._admin = AdminClient(self._plain)
@@ -151,10 +151,10 @@ class Producer:
         context: Context | None = None,
         on_delivery: Callable[[Any, Message], None] | None = None,
     ) -> None:
-        """Write a record, as an effect of all that the context has seen and written.
+        """Write a record as an effect of everything that the context has seen and written.
 
-        It waits for earlier writes of the context to other logs (rule W), not for this one: the end
-        of the handler does, or :meth:`flush`.
+        It waits for earlier writes of the context to other logs (rule W), but not for this one: the
+        end of the handler or :meth:`flush` does.
         """
         context = current() if context is None else context
         for what, data in (("value", value), ("key", key)):
@@ -214,19 +214,19 @@ class Producer:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        """Take in the client's report on a write, in whichever thread polls it."""
+        """Process the client's report on a write, in whichever thread polls it."""
         now = time.time()
         if error is not None:
             context.report(target, None, now, error.str())
             return
         partition, offset = message.partition(), message.offset()
         if partition is None or offset is None or offset < 0:
-            # The broker had it already and does not say where: the end of the log is safe, too.
+            # The broker had it already and does not say where; the end of the log is a safe offset.
             context.report(target, *self._end_of(target, now))
             return
         at = Log(target.topic, partition, known.tag)
         if offset <= known.last.get(partition, -1):
-            known.since = float("-inf")  # It went back: the topic was made anew. Ask for its id.
+            known.since = float("-inf")  # Offsets went back, so the topic was recreated.
             tag = self._topic(target.topic).tag
             at = Log(target.topic, partition, tag)
         known.last[partition] = offset
@@ -288,7 +288,7 @@ class Producer:
                 )
 
     def settle(self, context: Context | None = None) -> None:
-        """Wait until all writes of a context are acknowledged; handlers do it at their end."""
+        """Wait until all writes of a context are acknowledged; handlers do so at their end."""
         self._wait(current() if context is None else context, None)
 
     def flush(self, timeout: float = PATIENCE) -> None:
@@ -301,7 +301,7 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all that follows in one transaction; it is aborted if the block fails."""
+        """Write the block's records in one transaction, which is aborted if the block fails."""
         if not self._transactional:
             raise UsageError("a transaction needs transactional.id in the producer's config")
         self.client.begin_transaction()
@@ -321,7 +321,7 @@ class Producer:
 
 
 class Record(reading.Record):
-    """A record of Kafka that its group may process now."""
+    """A Kafka record that its group may process now."""
 
     __slots__ = ()
 
@@ -339,7 +339,7 @@ class Record(reading.Record):
 
     @property
     def headers(self) -> list[tuple[str, bytes]]:
-        """The record's headers, without that of the positions."""
+        """The record's headers, except the one with the positions."""
         found: Any = self.raw.headers() or ()
         return [(name, data) for name, data in found if name != HEADER]
 
@@ -405,7 +405,7 @@ class Consumer(Instance):
 
     @property
     def assigned(self) -> list[Log]:
-        """The logs that this instance has now."""
+        """The logs assigned to this instance now."""
         return self._reader.assigned
 
     def __iter__(self) -> Iterator[Record]:
@@ -465,7 +465,7 @@ class Consumer(Instance):
         if now < self._due:
             return
         self._due = now + PACE
-        self._commit(waits=False)  # rule C: also, and above all, while something waits
+        self._commit(waits=False)  # rule C: especially while something waits
         full, room = reader.pauses()
         if full:
             self.client.pause([TopicPartition(*place) for place in full])
@@ -503,7 +503,7 @@ class Consumer(Instance):
             self._remark(foreign(place))
 
     def _identify(self, now: float) -> None:
-        """Ask for the ids of the topics, to tell them from topics that were deleted."""
+        """Ask for the ids of the topics, which differ from those of deleted ones."""
         try:
             self._gate.identify(self._looker.tags(self._topics), now)
         except KafkaException as error:
@@ -512,8 +512,8 @@ class Consumer(Instance):
     def _fetch(self, wait: float) -> None:
         """Take records from the client one by one.
 
-        Its ``consume`` may return records of before a rebalance that it served in the same call;
-        to commit over them would lose them.
+        Its ``consume`` may return records from before a rebalance that it handled in the same call;
+        a later commit would skip them, and so lose them.
         """
         reader = self._reader
         put, finish, poll = reader.put, self._finish, self.client.poll
@@ -577,7 +577,7 @@ class Consumer(Instance):
             for found in client.committed(partitions, timeout=PATIENCE):
                 if found.error is None and found.offset >= 0:
                     committed[found.topic, found.partition] = found.offset
-        except KafkaException as error:  # what is fetched first will tell
+        except KafkaException as error:  # the first fetch will show it
             self._remark(f"cannot read the group's commits: {error.args[0].str()}")
         for one in partitions:
             place = (one.topic, one.partition)
@@ -594,7 +594,7 @@ class Consumer(Instance):
 
 
 def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the client's configuration; refuse what would break the order."""
+    """Return the client's configuration; refuse settings that would break the order."""
     if not config.get("group.id"):
         raise UsageError("the config has no group.id; give the name of the consumer group")
     for name in ("enable.auto.commit", "enable.auto.offset.store"):
@@ -612,7 +612,7 @@ def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Answer:
-    """What a look-up found: progress, ends of logs, logs that are gone, commits of others."""
+    """The results of a look-up: progress, ends of logs, deleted logs, foreign commits."""
 
     asked: float
     count: int = 0
@@ -624,11 +624,11 @@ class _Answer:
 
 
 class _Looker:
-    """Asks the broker in a thread of its own, with a client of its own: questions block."""
+    """Asks the broker in its own thread with its own client, because questions block."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         plain = {k: v for k, v in config.items() if not k.startswith("group.instance")}
-        # Ends are looked at beyond open transactions, which may hold what is waited for.
+        # Ends are read beyond open transactions, which may hold the position that is waited for.
         self._client = Client({**plain, "isolation.level": "read_uncommitted"})
         self._admin = AdminClient(_clients(config))
         self._questions: SimpleQueue[tuple[set[Log], set[Log], float] | None] = SimpleQueue()
@@ -642,11 +642,11 @@ class _Looker:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is under way: one at a time."""
+        """Whether a question is pending: there is one at a time."""
         return self._is_asking
 
     def ask(self, wanted: set[Log], doubts: set[Log], now: float) -> None:
-        """Ask how far the group has come in some logs, and where others end."""
+        """Ask how far the group has processed some logs, and where others end."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._work, daemon=True, name="antecede-look-ups"
@@ -656,7 +656,7 @@ class _Looker:
         self._questions.put((wanted, doubts, now))
 
     def answers(self) -> Iterator[_Answer]:
-        """Yield what has been answered."""
+        """Yield the answers so far."""
         while self._answers:
             yield self._answers.popleft()
 
@@ -694,7 +694,7 @@ class _Looker:
     def _look_at_ends(self, doubts: set[Log], answer: _Answer) -> None:
         """Look at the ends of logs.
 
-        What the client does not know may have been added since it last asked: so it asks again.
+        A partition that the client does not know may be new, so the client asks again.
         """
         unknown: dict[str, list[Log]] = {}
         for place in doubts:

@@ -1,8 +1,8 @@
 """The event log of a group, which ``antecede audit`` reads: what it processed, and in which order.
 
-Each record is sent by a process of its own, whose clock counts the last record below each of its
-positions; a group is a process that gets records. So an audit costs what as many processes cost:
-write the events of some thousand records, not of all.
+Each record has its own sending process, whose clock counts the last record below each of its
+positions; a group is a process that receives records. So an audit has as many processes as records:
+write the events of a few thousand records, not of all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from antecede.logs.positions import Log
 
 
 class Events:
-    """Appends what one instance of a group has processed; instances may share a file.
+    """Appends the records that one instance of a group has processed; instances may share a file.
 
-    Their clocks decide on the order between them, so audit a file of several machines only if
-    their clocks agree better than a look-up takes.
+    Their clocks decide the order between them, so audit a file from several machines only if their
+    clocks differ by less than the time of a look-up.
     """
 
     def __init__(self, path: str | os.PathLike[str], group: str, topics: Collection[str]) -> None:
@@ -31,13 +31,13 @@ class Events:
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
-                os.write(self._file, b"\n")  # somebody was killed within a line
+                os.write(self._file, b"\n")  # a process was killed while writing a line
         except OSError as error:
             msg = f"cannot write the event log {self.path!r}: {error.strerror}; choose another path"
             raise LogError(msg, path=path, reason=str(error.strerror)) from None
 
     def processed(self, log: Log, offset: int, needs: Mapping[Log, int]) -> None:
-        """Write that the group has processed a record."""
+        """Record that the group has processed a record."""
         name = f"{log}@{offset}"
         self._last = max(self._last + 1, time.time_ns())
         moment = self._last / 1e9

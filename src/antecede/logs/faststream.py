@@ -1,9 +1,9 @@
 """Causal order as a middleware of FastStream's Kafka broker.
 
 Needs ``pip install 'antecede[faststream]'``. A subscriber of FastStream handles one record at a
-time, of whatever partition, so a middleware must not wait: the cause may be the next record of the
-same subscriber. ``order="shadow"`` counts what comes early and changes nothing else.
-``order="enforce"`` gives an early record back (FastStream seeks to it), and others come first.
+time, of any partition, so a middleware must not wait: the cause may be the next record of the same
+subscriber. ``order="shadow"`` counts early records and changes nothing else. ``order="enforce"``
+returns an early record (FastStream seeks to it), so that others come first.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from antecede.logs.reader import MARK, OnLimit, Order, checked, log
 if TYPE_CHECKING:
     from faststream._internal.context.repository import ContextRepo
 
-#: Seconds until a record that was given back may come again.
+#: Seconds until a returned record may come again.
 PAUSE: Final = 0.002
 
 
 class Causal:
-    """What ``KafkaBroker(middlewares=[...])`` is given: stamps what is published, orders the rest.
+    """Middleware for ``KafkaBroker(middlewares=[...])``: stamps what it sends, orders what it gets.
 
     Give it to every broker of the service. Its subscribers must share one group, must not be
     concurrent (``max_workers``) nor batched, and must acknowledge after the handler:
@@ -65,7 +65,7 @@ class Causal:
         self.order, self.limit = order, limit
         self.gate = Gate(names, shadow=order != "enforce")
         self.events = None if events is None else Events(events, group, names)
-        #: When each record that was given back came first.
+        #: When each returned record first came.
         self.since: dict[Log, tuple[int, float]] = {}
 
     @property
@@ -74,7 +74,7 @@ class Causal:
         return self.gate.metrics
 
     def __call__(self, msg: Any, /, *, context: ContextRepo) -> _Scope:
-        """Make the middleware of one message, as FastStream asks for."""
+        """Create the middleware of one message, as FastStream requires."""
         return _Scope(msg, context=context, causal=self)
 
     def needs_of(self, message: Any) -> Positions:
@@ -88,7 +88,7 @@ class Causal:
             return Positions()
 
     async def may_start(self, message: Any, place: Log, needs: Positions) -> bool:
-        """Tell whether a message may be handled now, after a look at the group's commits."""
+        """Return whether a message may be handled now, after looking up the group's commits."""
         raw, gate, now = message.raw_message, self.gate, time.monotonic()
         first = self.since.get(place)
         is_new = first is None or first[0] != raw.offset
@@ -102,7 +102,7 @@ class Causal:
             return self._started(place, now)
         client = message.consumer
         own = TopicPartition(place.topic, place.partition)
-        await client.commit({own: (raw.offset, MARK)})  # rules C and G: all below is done
+        await client.commit({own: (raw.offset, MARK)})  # rules C and G: everything below is done
         for other in gate.missing(place, needs):
             gate.metrics.look_ups += 1
             found = await client.committed(TopicPartition(other.topic, other.partition))
@@ -133,7 +133,7 @@ class _Scope(BaseMiddleware[Any, Any]):
         self._causal = causal
 
     async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
-        """Handle a message after its causes, or give it back."""
+        """Handle a message after its causes, or return it."""
         causal, raw = self._causal, msg.raw_message
         if isinstance(raw, tuple | list):
             text = "positions need records one by one; leave batch=True out"

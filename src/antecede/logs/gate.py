@@ -1,15 +1,13 @@
-"""The gate: may a group start a record now? What to wait for, to look up, and to publish.
+"""The gate: whether a group may start a record now, and what to wait for, look up and publish.
 
 One gate serves one instance of a group. It knows how far the group has come in each log: from what
-this instance processed, and from what the others have published. A record starts when the group has
-come as far in every log it reads as the record's sender had. There is no I/O, no clock and no
-thread here; times are seconds that the caller passes in.
+this instance processed, and what the others published. A record starts when the group has come as
+far in each of its logs as the record's sender had. There is no I/O, no clock and no thread here;
+times are seconds that the caller passes in.
 
-Rules
------
-P: an instance publishes only what is processed. G: it publishes progress over offsets that hold no
-record for it. C: it publishes before it waits. S: a waiting record stops only its own log. W and T
-are the sender's, in :mod:`antecede.logs.positions`.
+Rules ----- P: an instance publishes only what is processed. G: it publishes progress over offsets
+that hold no record for it. C: it publishes before it waits. S: a waiting record stops only its own
+log. W and T are the sender's, in :mod:`antecede.logs.positions`.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from typing import Final, NamedTuple
 
 from antecede.logs.positions import Log
 
-#: After so many seconds of waiting, the broker is asked whether the log reaches that far.
+#: After a record has waited this many seconds, ask the broker whether the log reaches that far.
 DOUBT_AFTER: Final = 1.0
-#: A broker may not know a new log yet; after so many seconds such a log counts as deleted.
+#: A broker may not know a new log yet; after this many seconds such a log counts as deleted.
 GONE_AFTER: Final = 10.0
-#: How many records of a shadow may be uncounted until the group's progress is looked up.
+#: The most uncounted records of a shadow before the group's progress is looked up.
 UNCOUNTED_MAX: Final = 1000
 
 
@@ -36,9 +34,9 @@ class Metrics:
 
     #: Records that were handed out, some of them more than once.
     records: int = 0
-    #: Records that came before the group was known to have processed a cause of theirs.
+    #: Records that arrived before the group was known to have processed one of their causes.
     early: int = 0
-    #: Seconds that records have waited, all together; 0 in a shadow, where none waits.
+    #: The total of seconds that records have waited; 0 in a shadow, where none waits.
     waited: float = 0.0
     #: Records that were handed out after the limit, although a cause was missing.
     gave_up: int = 0
@@ -52,9 +50,9 @@ class Metrics:
     failed_commits: int = 0
     #: Records whose header could not be read.
     refused: int = 0
-    #: Commits of this group that were made by something else than antecede.
+    #: Commits of this group that were not made by antecede.
     foreign_commits: int = 0
-    #: Errors that the client reported and went on after.
+    #: Errors that the client reported and survived.
     errors: int = 0
 
     def __getitem__(self, name: str) -> float:
@@ -78,7 +76,7 @@ class Metrics:
 
 @dataclass(slots=True)
 class Head:
-    """A record that waits: what it needs, and what of that is not there yet."""
+    """A record that waits: what it needs, and what it still lacks."""
 
     log: Log
     offset: int
@@ -89,7 +87,7 @@ class Head:
 
 
 class Ready(NamedTuple):
-    """A record that waited and may start; ``unmet`` are positions that it does not wait for."""
+    """A record that waited and may start; ``unmet`` are positions that it no longer waits for."""
 
     key: Hashable
     unmet: dict[Log, int]
@@ -102,14 +100,14 @@ class Gate:
     Parameters
     ----------
     topics
-        What the group reads. Positions in other topics do not count.
+        The topics that the group reads. Positions in other topics do not count.
     ordered
         One instance at a time processes a log, in its order (partitions of Kafka), so that a record
         need not wait for its own log. Otherwise (a consumer of JetStream that instances share) it
         waits there too.
     shadow
-        Count what came early, and wait for nothing. What other instances may have processed is
-        counted by :meth:`count`, after a look-up.
+        Count early records, and wait for nothing. :meth:`count` counts those that depend on other
+        instances, after a look-up.
     limit
         How many seconds a record waits at most; None: for ever.
     """
@@ -130,7 +128,7 @@ class Gate:
         #: Per log: every visible record below this offset is processed by the group.
         self.progress: dict[Log, int] = {}
         self.mine: set[Log] = set()
-        #: The tag of each topic, as far as the broker told its id.
+        #: The tag of each topic whose id the broker reports.
         self.tags: dict[str, bytes] = {}
         self.heads: dict[Hashable, Head] = {}
         self._watch: dict[Log, list[tuple[int, int, Hashable]]] = {}
@@ -140,56 +138,56 @@ class Gate:
         self._uncounted: deque[tuple[float, Log, Mapping[Log, int]]] = deque()
 
     def log(self, topic: str, partition: int) -> Log:
-        """Return a log by the name and number that clients use, with the tag that is known."""
+        """Return the log of a topic's partition, with the tag if it is known."""
         return Log(topic, partition, self.tags.get(topic, b""))
 
-    # What the group has come to.
+    # Progress of the group.
 
     def assign(self, log: Log, committed: int | None) -> None:
-        """Take over a log that the group has published ``committed`` for."""
+        """Take over a log for which the group has published ``committed``."""
         self.mine.add(log)
         known = self.progress.get(log, -1)
         published = -1 if committed is None else committed
         self._advance(log, published)
         if known > published:
-            self._dirty.add(log)  # processed here before, but that commit was lost: say it again
+            self._dirty.add(log)  # processed here before, but that commit was lost: repeat it
 
     def revoke(self, log: Log) -> None:
-        """Give a log back. What is known of it stays true: processed is processed."""
+        """Give up a log. What is known of its progress remains true."""
         self.mine.discard(log)
         self._dirty.discard(log)
         if self.ordered:
             self.drop(log)
 
     def reached(self, log: Log, offset: int) -> None:
-        """Note that all below ``offset`` is done in a log of this instance (rule G).
+        """Record that everything below ``offset`` is done in a log of this instance (rule G).
 
-        Its next visible record is there, or its end; what lies between holds nothing for us:
-        markers and aborted records of transactions, compacted, deleted or filtered ones.
+        The log's next visible record, or its end, is at ``offset``; below are no further records
+        for us, only markers, aborted, compacted, deleted or filtered ones.
         """
         if self._advance(log, offset):
             self._dirty.add(log)
 
     def done(self, log: Log, offset: int) -> None:
-        """Note that the record at ``offset`` and all before it in its log are processed."""
+        """Record that the record at ``offset`` and all before it in its log are processed."""
         if offset >= self.progress.get(log, -1):
             self._advance(log, offset + 1)
             self._dirty.add(log)
 
     def learn(self, published: Mapping[Log, int | None]) -> None:
-        """Take in what the broker says that the group has published."""
+        """Take in the group's published progress, as the broker reports it."""
         for log, offset in published.items():
             if offset is not None:
                 self._advance(log, offset)
 
     def publish(self) -> dict[Log, int]:
-        """Return what is to be published now; do it before you wait (rule C)."""
+        """Return what to publish now; call this before waiting (rule C)."""
         found = {log: self.progress[log] for log in self._dirty if log in self.mine}
         self._dirty.clear()
         return found
 
     def not_published(self, logs: Iterable[Log]) -> None:
-        """Note that publishing failed, as in a rebalance: it is said again."""
+        """Record that publishing failed, as in a rebalance, so that it is repeated."""
         self._dirty.update(log for log in logs if log in self.mine)
 
     @property
@@ -197,13 +195,13 @@ class Gate:
         """Whether there is something to publish."""
         return bool(self._dirty)
 
-    # What the broker says of logs.
+    # What the broker reports about logs.
 
     def ends(self, ends: Mapping[Log, int], asked: float) -> None:
         """Stop waiting for positions beyond the end of their log: it was truncated or recreated.
 
-        ``asked`` is when the question was asked. Only records that waited already then are judged
-        by the answer.
+        ``asked`` is when the question was asked. The answer applies only to records that were
+        waiting by then.
         """
         for key, head in self.heads.items():
             if head.since > asked:
@@ -213,11 +211,11 @@ class Gate:
                 self._woken[key] = None
 
     def gone(self, logs: Iterable[Log], asked: float) -> None:
-        """Stop waiting for logs that the broker has had time to learn about, and does not know."""
+        """Stop waiting for logs that the broker still does not know after enough time."""
         self.ends(dict.fromkeys(logs, 0), asked - GONE_AFTER)
 
     def identify(self, tags: Mapping[str, bytes], asked: float) -> None:
-        """Take in the tags of topics. A topic of another tag is gone, and with it its records."""
+        """Take in the tags of topics. A topic with another tag is gone, with all its records."""
         for topic, tag in tags.items():
             if self.tags.get(topic) != tag:
                 self.tags[topic] = tag
@@ -239,7 +237,7 @@ class Gate:
     # Records.
 
     def missing(self, log: Log, needs: Mapping[Log, int]) -> dict[Log, int]:
-        """Return the positions that the group has not come to yet."""
+        """Return the positions that the group has not reached yet."""
         known = self.progress
         found: dict[Log, int] = {}
         for need, position in needs.items():
@@ -249,7 +247,7 @@ class Gate:
                 continue
             tag = self.tags.get(need.topic, b"")
             if need.tag and tag and need.tag != tag:
-                found[need] = position  # gone, or newer than what we know: that must be asked
+                found[need] = position  # gone, or newer than what we know: ask the broker
                 continue
             mine = Log(need.topic, need.partition, tag)
             if known.get(mine, -1) < position:
@@ -259,10 +257,10 @@ class Gate:
     def offer(
         self, log: Log, offset: int, needs: Mapping[Log, int], now: float, key: Hashable = None
     ) -> dict[Log, int] | None:
-        """Return None if a record may start now; otherwise what is missing, and it waits.
+        """Return None if a record may start now; otherwise what is missing, and make it wait.
 
-        A gate that is a shadow returns what is missing too, but nothing waits. ``ready`` names the
-        record by ``key``, or by its log if records of a log come one after the other.
+        A shadow also returns what is missing, but nothing waits. ``ready`` names the record by
+        ``key``, or by its log if records of a log come one after the other.
         """
         if self.ordered and offset > self.progress.get(log, -1):
             self._advance(log, offset)
@@ -282,11 +280,11 @@ class Gate:
 
     @property
     def has_uncounted(self) -> bool:
-        """Whether a shadow must look up the group's progress to tell what came early."""
+        """Whether a shadow must look up the group's progress to know which records were early."""
         return bool(self._uncounted)
 
     def count(self, asked: float) -> None:
-        """Count a shadow's early records, after taking in what was looked up at ``asked``."""
+        """Count a shadow's early records, after a look-up made at ``asked``."""
         while self._uncounted and self._uncounted[0][0] <= asked:
             _, log, needs = self._uncounted.popleft()
             self.metrics.early += bool(self.missing(log, needs))
@@ -306,7 +304,7 @@ class Gate:
                 self._leave(key, now)
                 found.append(Ready(key, head.lost, gave_up=False))
         if self.limit is not None:
-            for key, head in list(self.heads.items()):  # those that have waited longest come first
+            for key, head in list(self.heads.items()):  # longest waiting first
                 if now - head.since < self.limit:
                     break
                 self._leave(key, now)
@@ -315,21 +313,21 @@ class Gate:
         return found
 
     def drop(self, key: Hashable) -> None:
-        """Forget a record that waits, because it is given back."""
+        """Forget a waiting record that this instance gives back."""
         self.heads.pop(key, None)
 
     def ask(self) -> set[Log]:
-        """Return the logs whose published progress is needed, and others have."""
+        """Return the logs of other instances whose published progress is needed."""
         found = {log for head in self.heads.values() for log in head.missing if self._asks(log)}
         return found.union(*(self.missing(log, needs) for _, log, needs in self._uncounted))
 
     def _asks(self, log: Log) -> bool:
-        """Tell whether a look-up can tell more of a log: others have it, and it is not gone."""
+        """Return whether a look-up can help: other instances have the log, and it is not gone."""
         is_ours = self.ordered and log in self.mine
         return not is_ours and log.tag == self.tags.get(log.topic, b"")
 
     def doubts(self, now: float) -> set[Log]:
-        """Return the logs that have been waited for so long that their ends should be looked at."""
+        """Return the logs waited for so long that their ends should be looked up."""
         return {
             log
             for head in self.heads.values()
@@ -338,14 +336,14 @@ class Gate:
         }
 
     def waiting(self, now: float) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each record that waits, for how long and for which positions."""
+        """Return, for each waiting record, for how long and for which positions it waits."""
         return {
             f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
             for head in self.heads.values()
         }
 
     def strangers(self) -> set[str]:
-        """Return the topics of which a waiting record knows another tag than we do."""
+        """Return the topics for which a waiting record has another tag than we do."""
         return {
             log.topic
             for head in self.heads.values()
@@ -354,7 +352,7 @@ class Gate:
         }
 
     def _wait(self, key: Hashable, missing: dict[Log, int]) -> None:
-        """Wake a record when the first log that it lacks has come far enough."""
+        """Let a record wait until the first log that it lacks has been processed far enough."""
         log, position = next(iter(missing.items()))
         self._serial += 1
         heappush(self._watch.setdefault(log, []), (position, self._serial, key))

@@ -17,7 +17,7 @@ def cluster(topics: Sequence[str], *, partitions: int = 4) -> Iterator[str]:
     config["test.mock.default.partitions"] = partitions
     try:
         broker = Producer(config)
-    except KafkaException:  # older clients always make four
+    except KafkaException:  # older clients always create four
         del config["test.mock.default.partitions"]
         broker = Producer(config)
     found = broker.list_topics(timeout=30)
@@ -27,6 +27,6 @@ def cluster(topics: Sequence[str], *, partitions: int = 4) -> Iterator[str]:
             "the mock cluster did not start; install a confluent-kafka of 2.4 or newer"
         )
     for topic in topics:
-        broker.list_topics(topic, timeout=30)  # which creates it
+        broker.list_topics(topic, timeout=30)  # creates the topic
     yield servers
     broker.purge()

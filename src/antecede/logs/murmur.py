@@ -1,4 +1,4 @@
-"""The hash by which Kafka's Java client, and many others, choose the partition of a key."""
+"""The hash by which Kafka's Java client, and many others, choose a key's partition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Causal order over NATS JetStream with nats-py: a producer that stamps, a consumer that waits.
 
 Needs ``pip install 'antecede[nats]'``. A stream is a log. The instances of a group share one
-durable consumer per stream, so a stream is not processed in its order: a record waits for what it
-follows in its own stream too, and the group's progress is the consumer's acknowledgement floor.
+durable consumer per stream, so a stream is not processed in order: a record also waits for its
+causes in its own stream, and the group's progress is the consumer's acknowledgement floor.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 #: Seconds between two look-ups of the group's progress.
 PACE: Final = 0.01
-#: Messages of a stream that an instance has at a time.
+#: The most messages of a stream that an instance has at a time.
 HOLD_MAX: Final = 256
 FETCHED_MAX: Final = 64
 #: Seconds to wait for the server.
 PATIENCE: Final = 30.0
-#: Seconds until the outcome of a write counts as unknown, and its handler fails.
+#: Seconds until the outcome of a write counts as unknown and its handler fails.
 PUBLISH_PATIENCE: Final = 10.0
-#: Seconds until a message that was given back comes again.
+#: Seconds until a returned message is redelivered.
 BACK_AFTER: Final = 0.5
 TAG_AGE_MAX: Final = 60.0
 _OURS: Final = ("durable", "filters", "ack_wait")
@@ -51,7 +51,7 @@ Key = tuple[str, int]
 
 
 async def _connect(config: Mapping[str, Any]) -> Client:
-    """Connect, and go on trying if the connection breaks later."""
+    """Connect, and reconnect whenever the connection breaks."""
     options = {key: value for key, value in config.items() if key not in _OURS}
     options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2, **options}
 
@@ -73,14 +73,14 @@ def _header_of(message: Msg) -> bytes | None:
 
 
 class _Streams:
-    """The tags of streams, which tell a stream from a deleted one of the same name."""
+    """The tags of streams, which distinguish a stream from a deleted one of the same name."""
 
     def __init__(self, stream: JetStreamContext) -> None:
         self._stream = stream
         self._known: dict[str, tuple[bytes, float]] = {}
 
     async def tag(self, name: str, *, fresh: bool = False) -> bytes:
-        """Return a stream's tag; empty if the server does not tell."""
+        """Return a stream's tag; empty if the server does not report one."""
         known = self._known.get(name)
         if known is not None and not fresh and time.monotonic() - known[1] < TAG_AGE_MAX:
             return known[0]
@@ -90,7 +90,7 @@ class _Streams:
         return tag
 
     async def exists(self, name: str) -> bool:
-        """Tell whether a stream is there."""
+        """Return whether a stream exists."""
         try:
             await self._stream.stream_info(name)
         except NotFoundError:
@@ -101,8 +101,8 @@ class _Streams:
 class Producer(Started):
     """A producer that stamps what it publishes with what the running handler has seen and written.
 
-    ``config`` are the arguments of ``nats.connect``; ``horizon`` leaves out positions that are
-    older than so many seconds.
+    ``config`` are the arguments of ``nats.connect``; ``horizon`` is the age in seconds from which
+    positions are left out.
     """
 
     def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None) -> None:
@@ -173,12 +173,12 @@ class Record(reading.Record):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The message's headers, without that of the positions."""
+        """The message's headers, except the one with the positions."""
         return {k: v for k, v in (self.raw.headers or {}).items() if k != HEADER}
 
 
 class Consumer(Instance, Started):
-    """One instance of a group: hands out messages after their causes.
+    """One instance of a group: yields messages after their causes.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class Consumer(Instance, Started):
         self._streams: _Streams | None = None
 
     async def start(self) -> None:
-        """Connect, and make the durable consumers that are not there."""
+        """Connect, and create the durable consumers that do not exist."""
         self.client = await _connect(self._config)
         self._stream = self.client.jetstream(timeout=PATIENCE)
         self._streams = _Streams(self._stream)
@@ -278,7 +278,7 @@ class Consumer(Instance, Started):
         self._tasks.stop()
 
     async def close(self) -> None:
-        """Acknowledge what is processed, give the rest back and disconnect."""
+        """Acknowledge what is processed, return the rest and disconnect."""
         await self._tasks.end()
         if self.client is not None:
             with suppress(*_FAILURES):
@@ -314,7 +314,7 @@ class Consumer(Instance, Started):
             here = self._records[name]
             room = HOLD_MAX - len(here)
             if room <= 0 and any((name, number) not in self._held for number in here):
-                await asyncio.sleep(PACE)  # handlers make room
+                await asyncio.sleep(PACE)  # until handlers make room
                 continue
             try:
                 found = await pull.fetch(max(1, min(FETCHED_MAX, room)), timeout=1)
@@ -334,7 +334,7 @@ class Consumer(Instance, Started):
         details = message.metadata
         number = details.sequence.stream
         here = self._records[name]
-        if number in here:  # it comes again although we have it: answer to the newer one
+        if number in here:  # redelivered while we have it: answer to the newer one
             here[number].raw = message
             return
         place = self._gate.log(name, 0)
@@ -351,7 +351,7 @@ class Consumer(Instance, Started):
             refuse(record, self.metrics)
         if missing is None or self._gate.shadow:
             self._start(record)
-            self._work.set()  # a shadow looks up whether it came early
+            self._work.set()  # a shadow looks up whether it was early
             return
         self._held[name, number] = record
         self._work.set()
@@ -359,7 +359,7 @@ class Consumer(Instance, Started):
             await self._give_back(name)
 
     async def _give_back(self, name: str) -> None:
-        """Give the youngest waiting message of a stream back: the oldest can start first."""
+        """Return the youngest waiting message of a stream: the oldest can start first."""
         number = max(number for stream, number in self._held if stream == name)
         record = self._held.pop((name, number))
         del self._records[name][number]
@@ -372,7 +372,7 @@ class Consumer(Instance, Started):
         self._tasks.wake()
 
     async def _tend(self) -> None:
-        """Acknowledge what is finished; look up what is waited for; start what is ready."""
+        """Acknowledge what is finished; look up what records wait for; start what is ready."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -417,7 +417,7 @@ class Consumer(Instance, Started):
             here.pop(record.offset, None)
 
     async def _look_up(self) -> None:
-        """Ask for the floor of each stream that somebody waits for, and look into its gaps."""
+        """Ask for the floor of each stream that a record waits for, and look into its gaps."""
         assert self._streams is not None
         gate = self._gate
         if gate.strangers():
@@ -448,7 +448,7 @@ class Consumer(Instance, Started):
     async def _look_into_gap(self, place: Log, floor: int, asked: float) -> None:
         """Find the next message that the group would get from the floor on (rule G).
 
-        What lies between is hidden by a filter, deleted or expired.
+        The messages in between are filtered out, deleted or expired.
         """
         assert self._stream is not None
         self.metrics.look_ups += 1

@@ -1,23 +1,22 @@
-"""Positions: what a record's sender had seen of each log, its bytes, and the context it comes from.
+"""Positions: how far a record's sender had read each log, as a header, and collected in a context.
 
 A log is a totally ordered sequence of records: a partition of a topic, or a stream of JetStream. A
 position in it is the offset of the next record: everything below it is in the past. ``Positions``
-has one per log and travels in a header. A ``Context`` collects them while a handler runs, and keeps
-rule W: what it wrote to other logs is acknowledged before it writes again. There is no I/O, no
-clock and no thread here.
+has one per log and travels in a header. A ``Context`` collects them while a handler runs, and
+enforces rule W: its writes to other logs are acknowledged before it writes again. There is no I/O,
+no clock and no thread here.
 
-The header
-----------
-One byte: the version, 1, plus 16 if ages follow. Then the topics in the order of their names as
-UTF-8 bytes, each: how many bytes its name shares with the name before it; twice the length of the
-rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of partitions; and for each
-partition in order its number (minus the previous one and 1), its offset and, with ages, its age in
-seconds. All numbers are varints of 7 bits, low bits first. Every set of positions has exactly one
-such form, and no other is read. Where headers are text, the same bytes travel as base64 with the
-letters of URLs, without padding; it begins with A or E, so that readers tell the two apart.
+The header ---------- One byte: the version, 1, plus 16 if ages follow. Then the topics in the order
+of their names as UTF-8 bytes, each: how many bytes its name shares with the name before it; twice
+the length of the rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of
+partitions; and for each partition in order its number (minus the previous one and 1), its offset
+and, with ages, its age in seconds. All numbers are varints of 7 bits, low bits first. Every set of
+positions has exactly one such form, and any other is refused. Where headers are text, the same
+bytes travel as URL-safe base64 without padding; it begins with A or E, so that readers can
+distinguish the two.
 
-A tag tells a topic from one of the same name that was deleted: 3 bytes of a hash of the id that the
-broker gave it. It is left out where the broker tells no id, and then names alone decide.
+A tag distinguishes a topic from a deleted one of the same name: 3 bytes of a hash of the id that
+the broker gave it. It is left out if the broker reports no id, and then names alone decide.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ _KNOWN_MAX: Final = 1 << 10
 
 _TEXT_BEGINS: Final = frozenset(b"AE")
 
-#: Logs that headers named, by topic and tag: reading them again makes no new ones.
+#: The logs in headers read so far, by topic and tag, so that each is created only once.
 _known: dict[tuple[bytes, bytes], dict[int, Log]] = {}
 
 
 def as_text(header: bytes) -> str:
-    """Return the form of a header for systems whose headers are text."""
+    """Return a header in the form for systems whose headers are text."""
     return urlsafe_b64encode(header).decode().rstrip("=")
 
 
@@ -65,7 +64,7 @@ def _from_text(data: bytes) -> bytes:
 
 
 class Log(NamedTuple):
-    """A totally ordered sequence of records; ``tag`` is empty where the broker tells no id."""
+    """A totally ordered sequence of records; ``tag`` is empty if the broker reports no id."""
 
     topic: str
     partition: int = 0
@@ -76,7 +75,7 @@ class Log(NamedTuple):
 
 
 def tag_of(identity: object) -> bytes:
-    """Return the tag of a topic or stream from what the broker calls it; empty for nothing."""
+    """Return the tag for the broker's id of a topic or stream; empty without an id."""
     if not identity:
         return b""
     return hashlib.blake2b(str(identity).encode(), digest_size=TAG_BYTES).digest()
@@ -85,20 +84,20 @@ def tag_of(identity: object) -> bytes:
 class Positions(dict[Log, int]):
     """For each log the offset of the next record: everything below it is in the past.
 
-    ``ages`` says, if the header that was read did, how many seconds before that header the record
-    below each position was written at the latest.
+    ``ages``, if the header had them, are seconds: the record below each position was written at
+    least that long before the header.
     """
 
     ages: dict[Log, int] | None = None
 
     def merge(self, other: Mapping[Log, int]) -> None:
-        """Take the greater position of each log."""
+        """Raise each log's position to the greater of the two."""
         for log, offset in other.items():
             if offset > self.get(log, 0):
                 self[log] = offset
 
     def encode(self) -> bytes:
-        """Return the header's bytes; refuse more than a header may hold."""
+        """Return the header's bytes; refuse more than a header may contain."""
         if len(self) > ENTRIES_MAX:
             raise UsageError(_too_many(len(self)))
         ages = self.ages
@@ -137,7 +136,7 @@ class Positions(dict[Log, int]):
         Raises
         ------
         HeaderError
-            The bytes are torn, too many, of another version, or not in the one right form.
+            The bytes are incomplete, too many, of another version, or not in the one right form.
         """
         found = cls()
         if data is None:
@@ -164,16 +163,16 @@ class Positions(dict[Log, int]):
             _read(data, found)
         except IndexError:
             raise HeaderError(_fault(data, "it is torn")) from None
-        except PeerError as error:  # a number that is not in its one form
+        except PeerError as error:  # a number that is not in its shortest form
             raise HeaderError(_fault(data, f"it {error}")) from None
-        except ValueError as error:  # UnicodeDecodeError is one too
+        except ValueError as error:  # also UnicodeDecodeError
             reason = "a name is not UTF-8" if isinstance(error, UnicodeError) else str(error)
             raise HeaderError(_fault(data, reason)) from None
         return found
 
 
 def _read(data: bytes, found: Positions) -> None:
-    """Read topics and their positions. Numbers of one byte are read in place: most are."""
+    """Read topics and their positions; one-byte numbers, the most frequent, are read in place."""
     at, size, before = 1, len(data), (b"", b"")
     ages = found.ages
     while at < size:
@@ -209,7 +208,7 @@ def _read(data: bytes, found: Positions) -> None:
 def _read_name(
     data: bytes, at: int, before: tuple[bytes, bytes]
 ) -> tuple[dict[int, Log], int, tuple[bytes, bytes]]:
-    """Return the known logs of a topic, where its entries begin, and its name and tag as bytes."""
+    """Return a topic's known logs, the offset of its entries, and its name and tag as bytes."""
     shared, rest = data[at], data[at + 1]
     at += 2
     if shared > 127 or rest > 127:
@@ -240,7 +239,7 @@ def _read_name(
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """Return how many bytes two names begin with in common."""
+    """Return the length of the common prefix of two names."""
     count = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -271,26 +270,26 @@ class Context:
 
     def __init__(self) -> None:
         self.seen = Positions()
-        #: When the record below each position was written, at the latest, where that is known.
+        #: The latest time at which the record below each position was written, where known.
         self.times: dict[Log, float] = {}
-        #: Why nothing may be written in this context any more; None while all is well.
+        #: Why nothing more may be written in this context, or None.
         self.ended: str | None = None
         self._in_flight: Counter[Log] = Counter()
-        # Clients report from whichever thread polls them; the owner takes the reports in.
+        # Clients report from the thread that polls them; the owner processes the reports.
         self._reports: deque[tuple[Log, Log, int | None, float, str]] = deque()
         self._settlers: dict[int, Callable[[Context], None]] = {}
 
     @property
     def context(self) -> Context:
-        """The context itself: whatever is current has one."""
+        """The context itself, as :class:`Scope` requires."""
         return self
 
     def read(
         self, log: Log, offset: int, needs: Mapping[Log, int], time: float | None = None
     ) -> None:
-        """Note that the record at ``offset`` was read, which was written at ``time``.
+        """Add the record at ``offset``, which was written at ``time``, to what was read.
 
-        Its own needs are noted too: positions are transitive (rule T).
+        Its own needs are added too: positions are transitive (rule T).
         """
         ages = needs.ages if isinstance(needs, Positions) else None
         seen, times = self.seen, self.times
@@ -305,7 +304,7 @@ class Context:
                 times[log] = time
 
     def merge(self, stored: Mapping[Log, int] | bytes | None) -> None:
-        """Take in what shared state has seen: positions, or their bytes, as a row keeps them."""
+        """Add the positions stored with shared state, as an object or as bytes."""
         found = Positions.decode(stored) if isinstance(stored, bytes | None) else stored
         for log, position in found.items():
             if position > self.seen.get(log, 0):
@@ -313,12 +312,12 @@ class Context:
                 self.times.pop(log, None)
 
     def encode(self) -> bytes:
-        """Return all that was seen and acknowledged so far, to be kept with shared state."""
+        """Return everything seen and acknowledged so far, to be stored with shared state."""
         self.take_reports()
         return self.seen.encode()
 
     def must_wait(self, log: Log | None) -> bool:
-        """Tell whether a write to ``log`` must wait for acknowledgements (rule W).
+        """Return whether a write to ``log`` must wait for acknowledgements (rule W).
 
         None, or partition -1, stands for a log that the client chooses only when it writes.
         """
@@ -349,7 +348,7 @@ class Context:
     def _chosen(
         self, without: Log | None, *, horizon: float | None = None, now: float | None = None
     ) -> Positions:
-        """Return the positions that a header names."""
+        """Return the positions for a header."""
         if horizon is None or now is None:
             return Positions({k: v for k, v in self.seen.items() if k != without})
         times = self.times
@@ -365,14 +364,14 @@ class Context:
     def report(
         self, log: Log, offset: int | None, time: float, error: str = "", at: Log | None = None
     ) -> None:
-        """Report how a write ended, from any thread; without an offset its outcome is unknown.
+        """Report the result of a write, from any thread; without an offset it is unknown.
 
-        ``at`` is the log that it went to, if that differs from what was known at the beginning.
+        ``at`` is the log written to, if that differs from what was known at the beginning.
         """
         self._reports.append((log, at or log, offset, time, error))
 
     def take_reports(self) -> None:
-        """Take in what clients have reported since."""
+        """Process the reports of clients."""
         while self._reports:
             log, at, offset, time, error = self._reports.popleft()
             self._in_flight[log] -= 1
@@ -385,7 +384,7 @@ class Context:
                 self.times[at] = time
 
     def settled_by(self, settle: Callable[[Context], None]) -> None:
-        """Let ``settle`` wait for this context's writes when its handler ends."""
+        """Make the end of the handler call ``settle`` to wait for this context's writes."""
         self._settlers.setdefault(id(getattr(settle, "__self__", settle)), settle)
 
     def settle(self) -> None:
@@ -400,7 +399,7 @@ class Context:
 
 
 class Scope(Protocol):
-    """What can be current: a context, or a record that has one."""
+    """Anything that can be current: a context, or a record, which has one."""
 
     @property
     def context(self) -> Context:
@@ -411,7 +410,7 @@ SCOPE: ContextVar[Scope | None] = ContextVar("antecede-scope", default=None)
 
 
 def current() -> Context:
-    """Return the context of the running handler; outside of one, the task's or thread's own."""
+    """Return the context of the running handler, or else that of the task or thread."""
     found = SCOPE.get()
     if found is None:
         found = Context()
@@ -421,7 +420,7 @@ def current() -> Context:
 
 @contextmanager
 def context() -> Iterator[Context]:
-    """Begin with an empty past: for a request, a job, or anything that no record has caused."""
+    """Begin with an empty past: for a request, a job, or anything that no record caused."""
     found = Context()
     token = SCOPE.set(found)
     try:
@@ -435,10 +434,10 @@ def context() -> Iterator[Context]:
 def handling(record: Any, store: Mapping[Log, int] | bytes | None = None) -> Iterator[Context]:
     """Handle a record together with shared state that has positions of its own.
 
-    ``store`` are the positions that were kept with a row, a key or a table, or their bytes. What
-    the handler writes then comes after everything that whoever wrote that state had seen. Keep
+    ``store`` are the positions stored with a row, a key or a table, or their bytes. What the
+    handler writes then comes after everything that the writers of that state had seen. Store
     ``context.encode()`` with the state in the same transaction. The record is completed at the end
-    unless it is being handled already.
+    unless an outer block handles it.
     """
     is_entered = SCOPE.get() is record
     if is_entered:

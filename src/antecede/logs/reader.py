@@ -1,8 +1,8 @@
 """What the adapters of ordered logs share: records, their queues, and which to hand out next.
 
-A reader has a queue per log that this instance was given. It hands out at most one record of a log
-at a time, each after its causes; the next of that log follows when it is finished. It does no I/O:
-an adapter puts in what its client fetched, and does what the reader says: commit, pause, look up.
+A reader has a queue for each log of this instance. It hands out at most one record of a log at a
+time, each after its causes, and the next once that is finished. It does no I/O: an adapter puts in
+what its client fetched, and does what the reader requests: commit, pause, look up.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Order = Literal["enforce", "shadow", "off"]
 OnLimit = Literal["mark", "raise"]
 Place = tuple[str, int]
 
-#: What an instance writes beside its commits, so that others can tell them from foreign ones.
+#: The metadata of an instance's commits, by which others recognise foreign commits.
 MARK: Final = "antecede"
-#: Fetching a log pauses when so many records of it are queued, and goes on at a quarter of that.
+#: Fetching a log pauses when this many of its records are queued, and resumes at a quarter of that.
 QUEUE_MAX: Final = 500
 _NO_NEEDS: Final = Positions()
 
@@ -68,15 +68,15 @@ class Record:
         finish: Callable[[Any, bool], None],
     ) -> None:
         self.log, self.offset, self.header = place, offset, header
-        #: The record as the client gave it.
+        #: The record in the client's form.
         self.raw = raw
-        #: When it was written, by the broker's clock or the producer's; None if that is not known.
+        #: When it was written, by the broker's or the producer's clock; None if unknown.
         self.time = time
-        #: Why its header cannot be read; empty if it can. Such a record waits for nothing.
+        #: Why its header cannot be read, or empty. Such a record waits for nothing.
         self.fault = ""
-        #: The positions that it did not wait for: the limit was over, or their log was cut.
+        #: The positions that it did not wait for: the limit had passed, or their log was truncated.
         self.unmet: dict[Log, int] = {}
-        #: Whether this instance knew of a missing cause when it came; a shadow looks up later.
+        #: Whether this instance knew of a missing cause when it arrived; a shadow looks up later.
         self.early = False
         #: How often its handler has failed.
         self.attempts = 0
@@ -97,7 +97,7 @@ class Record:
 
     @property
     def needs(self) -> Positions:
-        """The positions that it waits for, as its header names them; none without a header."""
+        """The positions that it waits for, from its header; none without a header."""
         if self._needs is None:
             try:
                 self._needs = _NO_NEEDS if self.header is None else Positions.decode(self.header)
@@ -134,7 +134,7 @@ class Record:
             self._finish(self, is_done)
 
     def complete(self) -> None:
-        """Count the record as processed without handling it: a dead letter, for instance."""
+        """Count the record as processed without handling it, for instance as a dead letter."""
         self._finish(self, True)
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Record:
 
 
 class Remarks:
-    """Logs warnings, each of them once."""
+    """Logs each warning once."""
 
     def __init__(self) -> None:
         self._made: set[str] = set()
@@ -155,7 +155,7 @@ class Remarks:
 
 
 def foreign(place: Log) -> str:
-    """Return the warning about a commit of somebody else."""
+    """Return the warning about a foreign commit."""
     return (
         f"the commit of {place} was not made by antecede; an instance that commits what it has "
         "only fetched lets effects start early: stop old instances of this group"
@@ -172,7 +172,7 @@ def refuse(record: Record, metrics: Metrics) -> None:
 def start_without(
     record: Record, unmet: dict[Log, int], gate: Gate, on_limit: OnLimit, *, gave_up: bool
 ) -> CauseMissingError | None:
-    """Mark a record that waits no longer; return the error that it raises, if it is to raise."""
+    """Mark a record that no longer waits; return the error to raise for it, if any."""
     record.unmet = unmet
     if not unmet:
         return None
@@ -193,7 +193,7 @@ R = TypeVar("R", bound=Record)
 
 
 def checked(order: str, limit: float | None, on_limit: str, topics: object) -> list[str]:
-    """Return the topics; refuse options that mean nothing."""
+    """Return the topics; refuse invalid options."""
     if order not in get_args(Order):
         raise UsageError(f"order is {order!r}; expected one of {', '.join(get_args(Order))}")
     if on_limit not in get_args(OnLimit):
@@ -221,7 +221,7 @@ def checked(order: str, limit: float | None, on_limit: str, topics: object) -> l
 
 
 class Instance:
-    """One instance of a group, whatever its client: its options, checked, its gate and figures."""
+    """What instances with any client share: checked options, gate and figures."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class Instance:
         return self._gate.metrics
 
     def waiting(self) -> dict[str, tuple[float, dict[Log, int]]]:
-        """Return, for each record that waits, for how many seconds and for which positions."""
+        """Return, for each waiting record, for how many seconds and which positions it waits."""
         return self._gate.waiting(time.monotonic())
 
 
@@ -267,22 +267,22 @@ class Reader(Generic[R]):
         self._open: dict[Place, None] = {}
         self._ready: deque[R] = deque()
         self._full: set[Place] = set()
-        # Handlers may end in any thread; the consumer's own thread takes in what they finished.
+        # Handlers may end in any thread; the consumer's own thread processes their results.
         self._finished: deque[tuple[R, bool]] = deque()
 
     @property
     def assigned(self) -> list[Log]:
-        """The logs that this instance has."""
+        """The logs assigned to this instance."""
         return [self.gate.log(*place) for place in list(self._queues)]
 
     @property
     def holds(self) -> bool:
-        """Whether a record waits for a cause, or a shadow for what tells whether it came early."""
+        """Whether a record waits for a cause, or a shadow needs a look-up to count a record."""
         return bool(self._held) or self.gate.has_uncounted
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to hand out, now or once handlers have ended."""
+        """Whether there is nothing to hand out, now or when handlers end."""
         return not (self._ready or self._open or self._finished)
 
     def assign(self, topic: str, partition: int, committed: int | None) -> None:
@@ -294,7 +294,7 @@ class Reader(Generic[R]):
         self.gate.assign(self.gate.log(topic, partition), committed)
 
     def revoke(self, topic: str, partition: int) -> None:
-        """Give a log back, and all of it that is queued, waits or is being handled."""
+        """Give up a log, with all of its records that are queued, waiting or being handled."""
         place = (topic, partition)
         self._queues.pop(place, None)
         self._busy.pop(place, None)
@@ -306,17 +306,17 @@ class Reader(Generic[R]):
         self.gate.revoke(self.gate.log(topic, partition))
 
     def goes_back(self, place: Place, offset: int) -> bool:
-        """Tell whether a log continues below its last offset: it was truncated or recreated.
+        """Return whether a log continues below its last offset: it was truncated or recreated.
 
-        Ask for the ids of topics then, before the record is put in.
+        If so, ask for the ids of topics before putting the record in.
         """
         return offset < self._next.get(place, 0)
 
     def put(self, place: Place, item: R | int) -> None:
-        """Queue a record, or the offset that a log was read up to: its end, for instance."""
+        """Queue a record, or the offset up to which a log was read, such as its end."""
         queue = self._queues.get(place)
         if queue is None:
-            return  # fetched before a rebalance; whoever has the log now gets it again
+            return  # fetched before a rebalance: the log's new owner gets it
         found = self.gate.log(*place)
         if isinstance(item, int):
             self._next[place] = item
@@ -329,7 +329,7 @@ class Reader(Generic[R]):
             self._open[place] = None
 
     def epoch(self, place: Place) -> int:
-        """Return how often this instance was given a log; 0 if it does not have it."""
+        """Return how often this instance was assigned a log; 0 if it does not have it."""
         return self._epochs[place] if place in self._queues else 0
 
     def close(self) -> None:
@@ -339,7 +339,7 @@ class Reader(Generic[R]):
             self.events = None
 
     def pauses(self) -> tuple[list[Place], list[Place]]:
-        """Return the logs to stop fetching, and those to go on with."""
+        """Return the logs to stop fetching, and those to resume."""
         full = [p for p, q in self._queues.items() if len(q) > QUEUE_MAX and p not in self._full]
         room = [p for p in self._full if len(self._queues[p]) <= QUEUE_MAX // 4]
         self._full.update(full)
@@ -347,7 +347,7 @@ class Reader(Generic[R]):
         return full, room
 
     def take(self, now: float) -> R | None:
-        """Return a record that may start now."""
+        """Return a record that may start now, or None."""
         self.settle()
         if self._open:
             for place in list(self._open):
@@ -361,24 +361,24 @@ class Reader(Generic[R]):
         return self._ready.popleft()
 
     def finish(self, record: R, is_done: bool) -> None:
-        """Note that a record's handler ended, from any thread."""
+        """Record that a record's handler ended, from any thread."""
         self._finished.append((record, is_done))
 
     def settle(self) -> None:
-        """Take in what handlers have finished."""
+        """Process the results of handlers."""
         while self._finished:
             record, is_done = self._finished.popleft()
             place = (record.log.topic, record.log.partition)
             is_ours = self._busy.get(place) is record
             if is_done:
-                # Also if another instance has the log now: what is processed is processed.
+                # Even if another instance has the log now, the record is processed.
                 self.gate.done(record.log, record.offset)
                 if self.events is not None:
                     self.events.processed(record.log, record.offset, record.needs)
                 if is_ours:
                     del self._busy[place]
                     if record.attempts and record in self._ready:
-                        self._ready.remove(record)  # it failed, and was completed all the same
+                        self._ready.remove(record)  # it failed, but was completed nevertheless
                     if self._queues[place]:
                         self._open[place] = None
             elif is_ours:

@@ -1,9 +1,9 @@
-"""A small shop over Kafka, to see what order does: ``antecede demo kafka`` runs it.
+"""A small shop over Kafka that shows the effect of order: ``antecede demo kafka`` runs it.
 
 A customer writes orders. The till answers an order with a payment and a payment with a shipment.
-The view, a group of two instances, reads all three topics. It takes longer for orders, as handlers
-do now and then, and for every fourth until it is shipped. It keeps a book of what it has processed,
-by name, and so notices by itself when something was processed before what led to it.
+The view, a group of two instances, reads all three topics. Orders take it longer than other
+records, and every fourth order takes until it is shipped. It keeps a book of what it has processed,
+by name, and so notices when something was processed before its cause.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from antecede.logs.positions import context
 from antecede.logs.reader import Order
 
 TOPICS: Final = ("orders", "payments", "shipments")
-#: The kind of record that leads to each kind.
+#: The kind of record that causes each kind.
 CAUSE: Final = {"payment": "order", "shipment": "payment"}
 PATIENCE: Final = 300.0
-#: Seconds that the view takes for every fourth order after that was shipped.
+#: Seconds that the view takes for every fourth order after it was shipped.
 SLOW: Final = 0.05
 _QUICK: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300, "fetch.wait.max.ms": 10}
 
@@ -39,7 +39,7 @@ class Book:
     seconds: float = 0.0
 
     def start(self, name: str) -> None:
-        """Note a start; the causes are those that the view can see."""
+        """Record a start; the causes are those that the view can see."""
         kind, _, number = name.partition("-")
         while kind in CAUSE:
             kind = CAUSE[kind]
@@ -59,7 +59,7 @@ class Shop:
         self._shipped: set[str] = set()
 
     def run(self, order: Order, events: str | os.PathLike[str]) -> Book:
-        """Sell, with the view's records in this order; write the view's event log."""
+        """Sell, with the given order for the view; write the view's event log."""
         from antecede.logs.confluent import Producer
 
         book, begin = Book(), time.monotonic()
