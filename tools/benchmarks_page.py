@@ -149,10 +149,8 @@ class Page:
         for name, run in self.runs.items():
             machine = f"{run['cores']} x {run['processor']}, Python {run['python']}"
             ended = run["ended"][:16].replace("T", " ")
-            yield (
-                f"| {name} | {run['version']} | {run.get('commit', '-')} | {ended} | {run['seconds']} | {bounds(run)} "
-                f"| {machine} |"
-            )
+            which = f"{run['version']} | {run.get('commit', '-')} | {ended} | {run['seconds']}"
+            yield f"| {name} | {which} | {bounds(run)} | {machine} |"
 
     def is_quick(self, table: str) -> bool:
         """Tell whether a table is from a run with tiny inputs."""
