@@ -210,7 +210,8 @@ def mutant_of_the_send() -> None:
     )
     del loop.STEPS[space["Matrix"]]
     assert original == loop.STEPS
-    uncached: Any = compiling.uncached(loop.event_loop.py_func)  # type: ignore[attr-defined]  # Numba's
+    plain = loop.event_loop.py_func  # type: ignore[attr-defined]  # Numba's
+    uncached: Any = compiling.uncached(plain)
     loop.event_loop = uncached
     assert_found("matrix", space["KERNEL"].steps)
     code = "".join(uncached.inspect_llvm().values())

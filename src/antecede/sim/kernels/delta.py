@@ -15,7 +15,7 @@ from antecede.sim.kernels.compiling import Int, Small, at, helper, int64
 from antecede.sim.kernels.loop import Kernel, Steps, wake
 from antecede.sim.kernels.square import (
     Squares,
-    VectorState,
+    SquareState,
     begin_send,
     end_send,
     has_room,
@@ -63,11 +63,11 @@ def deliver(core: Core, own: Delta, copy: Copy) -> Int:
     return int64(NOTHING)
 
 
-class DeltaState(VectorState):
+class DeltaState(SquareState):
     """The arrays of one run of this kernel."""
 
     def __init__(self, plan: Plan, n: int) -> None:
-        super().__init__(plan, n)
+        super().__init__(plan, n, width=n)
         self.stamp = np.zeros(len(plan.time), np.int32)
 
 
