@@ -1,8 +1,8 @@
 """One module per published algorithm; importing this package registers them all.
 
-The modules never import each other. Where one protocol runs another inside, it asks the registry.
-To add a protocol, add its module, whose rules are a class of the same name: nothing here lists
-them. A name with a leading underscore is left out, and so is a package: ``specs`` has the
+The modules never import each other; a protocol that runs another inside asks the registry for it.
+To add a protocol, add a module with its rules in a class of the same name: there is no list to
+extend. Names with a leading underscore and packages are left out; the package ``specs`` has the
 algorithms as their papers print them.
 """
 

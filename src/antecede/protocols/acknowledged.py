@@ -23,12 +23,12 @@ Neither paper describes this algorithm. Send, delivery and merging are those of 
   process, since channels are in causal order. The sender then drops the process from the entries of
   its own messages up to there. Acknowledging an arrival instead would lose order.
 - ``w`` is the largest number such that all the sender's messages up to it are acknowledged by all
-  destinations. Every packet carries its source's own ``w``; who hears of it drops all entries of
-  that sender up to ``w``, its newest one too. When ``w`` rises, a *release* tells it to those
-  destinations of the messages up to ``w`` that have not heard so.
-- As the newest entry may be dropped too, absence does not always tell that an older message is
-  done. Such entries do no harm, as their messages are delivered. The next acknowledgement to who
-  still carries them contains a *correction*: the sender's ``w``.
+  destinations. Every packet carries its source's own ``w``; whoever gets it drops all entries of
+  that sender up to ``w``, even the newest one. When ``w`` rises, a *release* tells the new ``w``
+  to those destinations of the messages up to ``w`` that do not know it yet.
+- As even the newest entry may be dropped, absence does not always show that an older message is
+  no longer relevant. Such entries do no harm, as their messages are delivered. The next
+  acknowledgement to a process that still carries them has a *correction*: the sender's ``w``.
 
 Acknowledgements tell only of deliveries, never what a later message promises; so, unlike logs, they
 may travel outside causal order.
@@ -144,8 +144,8 @@ class Acknowledged(Logged):
         self._stable = list(range(n))
         """w, as keys."""
         self._open: list[list[int]] = [[] for _ in range(n)]
-        """By destination: own messages not acknowledged, the last one sent there, and those that
-        it does not know to be delivered everywhere."""
+        """By destination: own messages that it has not acknowledged, the last one sent there, and
+        those that it does not know to be delivered everywhere."""
         self._last = [0] * n
         self._owed: list[list[int]] = [[] for _ in range(n)]
 
@@ -173,7 +173,7 @@ class Acknowledged(Logged):
         return knows_too_much(last) if seq > last and not self.is_stale else ""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2) to RCV(5), and the acknowledgement; or take one."""
+        """Do RCV(2) to RCV(5) and acknowledge the message; or process an acknowledgement."""
         message, source = packet.content, packet.source_no
         if not message.seq:
             seq, mark, corrections = message.control
@@ -192,7 +192,7 @@ class Acknowledged(Logged):
         return self.places[source]
 
     def _corrections(self, packet: Packet, tops: Tops, log: Log) -> Pairs:
-        """Return the w of senders of whom a packet carries what is delivered everywhere."""
+        """Return w of each sender from whom a packet carries entries delivered everywhere."""
         stable, low = self._stable, self.low
         carried = (*log, *self.needs(packet), *tops)
         old = {key & low for key in carried if low < key <= stable[key & low]}
@@ -211,7 +211,7 @@ class Acknowledged(Logged):
         return self._stable[self.me] >> self.shift
 
     def _raise_mark(self) -> None:
-        """Find out up to which number all own messages are acknowledged; tell those concerned."""
+        """Raise w if more of our messages are acknowledged by all, and tell those concerned."""
         mark = min([numbers[0] for numbers in self._open if numbers], default=self.made + 1) - 1
         if mark > self._mark():
             self._learn(self.me, mark)
@@ -231,7 +231,7 @@ class Acknowledged(Logged):
             self._owed[dest] = [number for number in owed if number > mark]
 
     def _learn(self, sender: int, mark: int) -> None:
-        """Drop what concerns the messages of a sender that are delivered everywhere."""
+        """Note that a sender's messages up to a number are delivered everywhere, and drop them."""
         key = mark << self.shift | sender
         if key > self._stable[sender]:
             self._stable[sender] = key
@@ -239,7 +239,7 @@ class Acknowledged(Logged):
                 self._purge()
 
     def _purge(self) -> None:
-        """Drop what is delivered everywhere, also a sender's newest, and what is acknowledged."""
+        """Drop entries delivered everywhere, even a sender's newest, and acknowledged dests."""
         stable, low, me = self._stable, self.low, self.me
         both = zip(self._tops, stable, strict=True)
         self._tops = [top if top > done else i for i, (top, done) in enumerate(both)]
@@ -252,12 +252,12 @@ class Acknowledged(Logged):
         self._log = log
 
     def _waiting(self, seq: int) -> int:
-        """Return who has not acknowledged our messages up to this one."""
+        """Return, as a mask, who has not acknowledged all our messages up to this one."""
         open_to = [dest for dest, numbers in enumerate(self._open) if numbers and numbers[0] <= seq]
         return sum([1 << dest for dest in open_to])
 
     def gone(self, source: int) -> None:
-        """Take everything as acknowledged by one that is gone."""
+        """Count everything sent to a process that is gone as acknowledged."""
         self._owed[source] = []
         self._drop_acknowledged(source, SAVED_MAX)
 

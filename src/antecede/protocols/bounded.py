@@ -47,7 +47,7 @@ from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError, UsageError
 
 Cell = tuple[int, int]
-"""How many packets a process sent to another, and the number of its message by then."""
+"""How many packets a process has sent to another, and the number of its last message by then."""
 Column = dict[int, Cell]
 """The constraints on one process, by sender."""
 Columns = dict[int, Column]
@@ -58,7 +58,7 @@ ENTRY_BYTES: Final = 2 * ID_BYTES + CLOCK_BYTES
 
 
 class BoundedWire(Wire):
-    """M_m: how many entries; their places in the matrix; their counts; and their numbers."""
+    """M_m: the number of entries; their places in the matrix, counts, and message numbers."""
 
     def put(self, message: Message) -> bytes:
         entries = entries_of(message.control, self.view.n)
@@ -94,7 +94,7 @@ class BoundedWire(Wire):
 
 
 class Bounded(Counted):
-    """One process's constraints, by the process that they constrain; columns never change."""
+    """One process's constraints, by the process that they constrain; columns are never modified."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="at most k entries, by extra messages",
@@ -128,7 +128,7 @@ class Bounded(Counted):
         self._k: int = view.options["k"]
         self._choice = view.options["column"]
         self._columns: Columns = {}
-        """M_i, by columns, and its size; ``reached`` is DELIV_i, extra messages among them."""
+        """M_i, by columns, and its size; ``reached`` is DELIV_i and counts extra messages too."""
         self._entries = 0
         self._turn = 0
 
@@ -167,7 +167,7 @@ class Bounded(Counted):
             self._stand_in(dest, self.made)
 
     def _chosen_column(self) -> int:
-        """Return a column that would shrink; one exists, because k is more than n."""
+        """Return a column with more than one entry; there is one, because k is more than n."""
         wide = {dest: len(column) for dest, column in self._columns.items() if len(column) > 1}
         if self._choice == "rotating":
             chosen = min(wide, key=lambda dest: (dest < self._turn, dest))
@@ -189,7 +189,7 @@ class Bounded(Counted):
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Deliver when DELIV[k] is at least the constraint by k, for all k."""
+        """Wait until for all k DELIV[k] is at least the constraint by k."""
         column = packet.content.control.get(self.me, NONE)
         return [count << self.shift | k for k, (count, _) in column.items()]
 
@@ -199,7 +199,7 @@ class Bounded(Counted):
         return sender, max(columns.get(self.me, NONE).get(sender, (0, 0))[1], 1)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """DELIV rises; constraints on others are merged, and the message stands for some."""
+        """Raise DELIV; merge constraints on others, some of which the message replaces."""
         message, me, sender = packet.content, self.me, packet.source_no
         self.reached[sender] = self.key(packet)
         if not message.seq:
@@ -210,7 +210,7 @@ class Bounded(Counted):
         for dest, theirs in carried.items():
             if dest != me and not dests >> dest & 1:
                 self._put(dest, larger(self._columns.get(dest, NONE), theirs))
-        for dest in self.view.list(dests):  # the message waits there for all that it carries
+        for dest in self.view.list(dests):  # it waits there for these, so it replaces them
             theirs = carried.get(dest, NONE)
             mine = {
                 k: cell
@@ -223,7 +223,7 @@ class Bounded(Counted):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a packet has a constraint by this message, or by a later one."""
+        """Return whether a packet has a constraint by this message, or by a later one."""
         columns = packet.content.control.values()
         return any(column.get(sender, (0, 0))[1] >= seq for column in columns)
 
@@ -235,7 +235,7 @@ class Bounded(Counted):
         return self._entries
 
     def keep(self, saved: Saved) -> None:
-        """Keep M as (place, count, number), whose turn it is, and the last messages delivered."""
+        """Save or restore M as (place, count, number), the turn, and the last deliveries."""
         n, me = self.view.n, self.me
         entries = saved.tuples("entries", entries_of(self._columns, n), 3)
         self._turn = saved.number("turn", self._turn, 0, n - 1)

@@ -79,11 +79,11 @@ class Broadcast(Rules):
         return knows_too_much(self.made) if is_later and not self.is_stale else ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Step 2: wait until VT(p) has come as far as VT(m), which lacks the message itself."""
+        """Step 2: wait until VT(p) has reached VT(m), which lacks the message itself."""
         return packet.content.control
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Step 3: VT(p) takes in the message; the rest of VT(m) it has reached already."""
+        """Step 3: enter the message into VT(p), which has already reached the rest of VT(m)."""
         sender = packet.content.sender
         self.reached[sender] = packet.content.seq << self.view.shift | sender
         return self.places[sender]
@@ -112,10 +112,10 @@ class GroupedWire(VectorWire):
         self.sizes = [len(group) for group in groups]
         self.members = [member for _, member in places]
         self.slots = {place: slot for slot, place in reversed(list(enumerate(places)))}
-        """The place of each group's members in a vector of all; a group is a mask."""
+        """The slot of each (group, member) in a vector of all groups; a group is a mask."""
 
     def slot(self, message: Message) -> int:
-        """Return the place of a message's sender in its group; -1 if that is none."""
+        """Return the slot of a message's sender in its group; -1 if it has none."""
         return self.slots.get((message.dests | 1 << message.sender, message.sender), -1)
 
     def newest(self, vector: Vector, member: int) -> int:
@@ -124,7 +124,7 @@ class GroupedWire(VectorWire):
         return max([key for key in vector if key & low == member], default=0) >> self.view.shift
 
     def by_group(self, vector: Vector) -> object:
-        """Return the numbers for each group, in the order of names."""
+        """Return the numbers for each group, sorted by name."""
         numbers = iter(self.numbers(vector))
         return tuple([tuple(islice(numbers, size)) for size in self.sizes])
 
@@ -159,8 +159,8 @@ class GroupedWire(VectorWire):
 class Grouped(Broadcast):
     """One process's vectors, one per group.
 
-    A message asks for the last one of each member to a group of this process: of all groups that
-    the two share, the newest counts.
+    A message waits for each member's last message to a group of this process; if the two share
+    several groups, the newest message to any of them counts.
     """
 
     WIRE: ClassVar = GroupedWire
@@ -169,13 +169,13 @@ class Grouped(Broadcast):
         super().__init__(view, me)
         self._wire = cast("GroupedWire", view.forms)
         self._vector: Vector = self._wire.members.copy()
-        """``VT(p)``, of all groups."""
+        """``VT(p)``, for all groups."""
         slots = self._wire.slots.items()
         self._mine = sorted([slot for (group, k), slot in slots if group >> me & 1 and k != me])
         """The slots of the others in this process's groups."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Step 1: count the message in its group, and stamp it with all vectors before that."""
+        """Step 1: count the message in its group, and stamp it with all vectors from before."""
         message.control = self._vector.copy()
         self._vector[self._wire.slot(message)] = message.seq << self.shift | self.me
         return ALIKE
@@ -184,12 +184,12 @@ class Grouped(Broadcast):
         return NO_GROUP if self._wire.slot(packet.content) < 0 else Rules.check(self, packet)
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return what VT(m) says of the groups of this process."""
+        """Return the entries of VT(m) for the groups of this process."""
         vector = packet.content.control
         return [vector[slot] for slot in self._mine]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Step 3: all vectors take in those of the message, and the message itself."""
+        """Step 3: merge the message's vectors, and enter the message itself."""
         self._vector = list(map(max, self._vector, packet.content.control))
         self._vector[self._wire.slot(packet.content)] = self.key(packet)
         return super().taken(packet)

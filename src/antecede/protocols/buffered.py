@@ -11,7 +11,7 @@ The paper's input buffer acknowledges a message and then enqueues it. Here it is
 proof needs this order if the two are not one step. A message to oneself is delivered at once and
 enters no buffer. Without pull mode the application is always ready, so the input buffer is empty
 between calls. ``pipelined`` is footnote 4. If packets may be reordered it needs their numbers on
-the channel, which acknowledgements have too: a message waits until all before it are taken. Buffers
+the channel, which acknowledgements carry too: a message waits for all before it there. Buffers
 are bounded: the output buffer by ``queue_max``, and in pull mode the input buffer by ``held_max``;
 a packet refused there is not acknowledged. ``take(source)`` sees only the oldest message.
 
@@ -53,7 +53,7 @@ class Buffered(Rules):
         self._output: deque[Message] = deque()
         """``OB_i``; in pull mode, ``IB_i`` is what the endpoint keeps until it is taken."""
         self._receiver = me
-        """Whose acknowledgements are awaited, and how many."""
+        """Whose acknowledgements OB waits for, and how many."""
         self._awaited = 0
         self._ack = Message(view, me, 0, 0, b"", None)
 
@@ -64,7 +64,7 @@ class Buffered(Rules):
     # The output buffer.
 
     def admit(self, others: tuple[int, ...]) -> None:
-        """Refuse what would wait in a full output buffer."""
+        """Refuse a message that would have to wait when the output buffer is full."""
         if self._output or not self._can_post(others[0]):
             self._check_queue(1)
 
@@ -100,7 +100,7 @@ class Buffered(Rules):
         return ""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Get a message and acknowledge it; or take an acknowledgement, and post again."""
+        """Get a message and acknowledge it; or note an acknowledgement and post the next."""
         if packet.content.seq:
             self.outbox.append((packet.source_no, self._ack, None))
         else:
@@ -109,9 +109,9 @@ class Buffered(Rules):
         return ()
 
     def gone(self, source: int) -> None:
-        """Post nothing to one that is gone, and await nothing of it.
+        """Post nothing to a process that is gone, and await nothing from it.
 
-        What it had posted and we do not have was not acknowledged, so it posted nothing after that.
+        If we lack a message that it posted, nobody acknowledged it, so it posted nothing after it.
         """
         self._output = deque([m for m in self._output if self._receiver_of(m) != source])
         if self._receiver == source:
@@ -119,7 +119,7 @@ class Buffered(Rules):
         self._post()
 
     def kept(self) -> object:
-        """Return OB, (receiver, number) each, and whose acknowledgement is awaited, if any's."""
+        """Return OB as pairs (receiver, number), and whose acknowledgement is awaited, or None."""
         names, awaited = self.view.members, self._awaited
         output = [(names[self._receiver_of(message)], message.seq) for message in self._output]
         return tuple(output), names[self._receiver] if awaited else None
@@ -145,38 +145,38 @@ class Buffered(Rules):
 
 
 class Pipelined(Buffered):
-    """``pipelined``: messages in a row to the same receiver do not wait for each other.
+    """``pipelined``: successive messages to the same receiver do not wait for each other.
 
-    So a channel's messages are handled in its order. Acknowledgements take effect as they come.
+    So a channel's messages are delivered in order. Acknowledgements take effect as they arrive.
     """
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._acks: list[set[int]] = [set() for _ in range(view.n)]
-        """By source, the places of acknowledgements beyond the place that is reached."""
+        """By source, the places of acknowledgements that arrived after a gap."""
 
     def _can_post(self, dest: int) -> bool:
         return not self._awaited or dest == self._receiver
 
     def key(self, packet: Packet) -> int:
-        """Return the place on the channel: only that is waited for."""
+        """Return the place on the channel: packets wait for nothing else."""
         return packet.n << self.view.shift | packet.source_no
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the place before, for messages."""
+        """Return a message's previous place on the channel; acknowledgements wait for nothing."""
         return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        """Return the number up to which all messages must be here first; 0 if none is missing."""
         source = packet.source_no
         return source, packet.content.seq - 1 if key > self.reached[source] else 0
 
     def newest(self, sender: int) -> int:
-        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        """Return 0: places are not message numbers, and :meth:`wanted` says what is missing."""
         return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Do as before, and note how far the channel is taken."""
+        """Do as ``Buffered`` does, and note how far the channel's packets are processed."""
         source, acks = packet.source_no, self._acks[packet.source_no]
         place = self.reached[source] >> self.view.shift
         if packet.content.seq:

@@ -6,8 +6,8 @@ and from the relay keep order, so all processes see one order that extends causa
 Differences from the paper
 --------------------------
 [KS98]_ only names the case. A sender that is among its own destinations delivers at once. In pull
-mode the relay sends on what its own application has not taken yet; each application takes in the
-relay's order.
+mode the relay also sends on messages that its own application has not taken yet; each application
+takes messages in the relay's order.
 
 References
 ----------
@@ -45,10 +45,10 @@ class Central(Chained):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._relay = view.numbers[cast("str", view.options["relay"])]
-        """The centralised process; a message to it is a request, whoever that is for."""
+        """The centralised process; a packet to it is a request, whoever the message is for."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
-        """Hand the message to the relay, or, as the relay, to everybody."""
+        """Send the message to the relay, or, as the relay, to its destinations."""
         for dest in others if self.me == self._relay else (self._relay,):
             self.post(dest, message)
 

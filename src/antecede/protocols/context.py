@@ -1,7 +1,7 @@
 """Causal broadcast by the ids of direct predecessors: the context graph of Psync [PBS89]_.
 
-A conversation is a graph: a message is attached to those messages its sender had seen that no other
-seen message followed. It carries their ids and waits for them, and for nothing else.
+A conversation is a graph: a message follows those messages that its sender had seen and that no
+other message it had seen followed. It carries their ids and waits for them, and for nothing else.
 
 Differences from the paper
 --------------------------
@@ -28,10 +28,10 @@ from antecede.errors import PeerError
 
 
 class ContextWire(Wire):
-    """The ids of predecessors, at most one of each sender."""
+    """The ids of the predecessors, at most one of each sender."""
 
     def put(self, message: Message) -> bytes:
-        """Return how many, the gaps between their senders, and how far each is from us."""
+        """Return the number of ids, the gaps between senders, and the steps from our own number."""
         keys: list[int] = message.control
         one, names = put_column(gaps([key & self.view.low for key in keys]))
         two, numbers = put_column(steps([key >> self.view.shift for key in keys], message.seq))
@@ -76,10 +76,10 @@ class Context(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._leaves: dict[int, int] = {}
-        """By sender, the key of a message that no other one here followed."""
+        """By sender, the key of a message that no other message here follows yet."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Attach the message to all leaves; then it is the only one."""
+        """Attach the message to all leaves; after that it is the only leaf."""
         message.control = [key for _, key in sorted(self._leaves.items())]
         self._leaves = {self.me: message.seq << self.view.shift | self.me}
         return ALIKE

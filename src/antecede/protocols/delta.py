@@ -1,26 +1,26 @@
 """Causal order with deadlines, where messages get lost: delta-causal broadcast [BMR96]_.
 
-A message is of use for its *lifetime* after its send; later nobody wants it. It carries its time,
-and of each process the time of the last message that its sender had delivered. A receiver holds it
-until it has delivered these, or until their lifetimes are over, and drops what comes too late. So
-whatever is delivered is in causal order and in time, and nobody waits for what is lost. For media
-and telemetry, where an old message is worth nothing.
+A message is useful for its *lifetime* after its send; later nobody wants it. It carries its time,
+and for each process the time of the last message from it that the sender had delivered. A receiver
+holds it until it has delivered these, or until their lifetimes are over, and drops what comes too
+late. So whatever is delivered is in causal order and on time, and nobody waits for lost messages.
+It is meant for media and telemetry, where an old message is worth nothing.
 
 The application says what time it is, by :meth:`antecede.endpoint.endpoint.Endpoint.tick`, in any
-unit, before it sends or hands over packets and whenever something may have run out.
+unit, before it sends or hands over packets and whenever a lifetime may have run out.
 
 Why this is safe: let m be a cause of m'. What m' carries names m, or a later message of the same
 process that names m in turn, and so on. So when m' is delivered, m is delivered or its lifetime is
-over here, and then it is never delivered. A cause has an earlier time than what it causes, so that
-nothing runs out while it waits for what has run out before.
+over here, and then it is never delivered. A cause has an earlier time than its effects, so nothing
+runs out while it waits for a message that has run out.
 
 Differences from the paper
 --------------------------
 Only the abstract was available to us: the rules are a reconstruction, for broadcast. A lifetime is
-over when the time is past its end, not at the end: otherwise a message that arrives right then is
-delivered after what did not wait for it. A message's time is that of its send, or just after the
-latest that it depends on: two messages of a process never have the same time, and order does not
-depend on whether clocks agree. That decides only what comes too late. If nobody tells the time,
+over when the time is past its end, not at the end: otherwise a message that arrives at that moment
+is delivered after its effects, which did not wait. A message's time is that of its send, or just
+after the latest that it depends on: two messages of a process never share a time, and order does
+not depend on whether clocks agree. That decides only what comes too late. If nobody tells the time,
 nothing ever runs out, and this is a causal broadcast that tolerates no loss.
 
 References
@@ -40,7 +40,7 @@ from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.errors import PeerError, UsageError, shown
 
 Control = tuple[int, list[int]]
-"""A message's time; and of each process the time of its last message before, as a key."""
+"""A message's time; and, as a key, the time of each process's last message before it."""
 
 
 def _as_lifetime(option: str, value: object, _members: tuple[str, ...]) -> int:
@@ -52,7 +52,7 @@ def _as_lifetime(option: str, value: object, _members: tuple[str, ...]) -> int:
 
 
 class DeltaWire(Wire):
-    """A time, and n times before it."""
+    """A message's time, and the n times before it."""
 
     def put(self, message: Message) -> bytes:
         time, before = cast("Control", message.control)
@@ -66,7 +66,7 @@ class DeltaWire(Wire):
         return (time, before), at
 
     def spell(self, packet: Packet) -> object:
-        """Return the time, and the times before by name."""
+        """Return the message's time, and the times before it by name."""
         time, before = cast("Control", packet.content.control)
         return time, tuple(sorted(map(self.view.id, before)))
 
@@ -74,7 +74,7 @@ class DeltaWire(Wire):
 class Delta(Rules):
     """One process's last deliveries, by time.
 
-    What is *reached* of a process is the time up to which all is delivered here or too late.
+    ``reached`` is, by process, the time up to which all its messages are delivered or too late.
     """
 
     INFO: ClassVar = ProtocolInfo(
@@ -129,12 +129,12 @@ class Delta(Rules):
         return time << self.shift | packet.content.sender
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the times before, but for our own."""
+        """Return the times before the message's, except our own."""
         _, before = cast("Control", packet.content.control)
         return [key for place, key in enumerate(before) if place != self.me]
 
     def drops(self, packet: Packet) -> bool:
-        """Tell whether a message comes too late: its lifetime is over."""
+        """Return whether a message comes too late: its lifetime is over."""
         time, _ = cast("Control", packet.content.control)
         return self.now > time + self._lifetime
 
@@ -155,7 +155,7 @@ class Delta(Rules):
         return tuple(risen)
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return all messages of the sender, if one of them is missing: times are no numbers."""
+        """Return all messages of the sender if one is missing: times are not message numbers."""
         sender = key & self.low
         return sender, SAVED_MAX if key > self.reached[sender] else 0
 
@@ -167,7 +167,7 @@ class Delta(Rules):
         return before[other.content.sender] >= self.key(other)
 
     def newest(self, sender: int) -> int:
-        """Return 0: times are no numbers of messages, and :meth:`wanted` says what is missing."""
+        """Return 0: times are not message numbers, and :meth:`wanted` says what is missing."""
         return 0
 
     def kept(self) -> object:

@@ -1,8 +1,8 @@
 """Causal order by direct predecessors: Prakash, Raynal and Singhal [PRS97]_.
 
-For every process, a message names only the messages that directly precede it there; what those wait
-for in turn need not be repeated. One more set, in the sender's own slot, names the direct
-predecessors of the message and so tells what the sender has delivered.
+For every process, a message names only the messages that directly precede it there; it need not
+repeat what those wait for in turn. One more set, in the sender's own slot, names the direct
+predecessors of the message and so shows what the sender has delivered.
 
 Differences from the paper
 --------------------------
@@ -44,7 +44,7 @@ from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError
 
 Barrier = dict[int, int]
-"""Messages to wait for: the key of at most one of each sender."""
+"""The keys of the messages to wait for, at most one of each sender."""
 Control = tuple[Barrier, ...]
 """CB_M: a barrier for each member."""
 PRUNES = ("literal", "direct", "full")
@@ -96,7 +96,7 @@ class DirectWire(Wire):
 
 
 class Direct(Rules):
-    """What a process's next message must wait for, by destination; barriers never change."""
+    """What a process's next message must wait for, by destination; barriers are never modified."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="direct predecessors per destination",
@@ -136,11 +136,11 @@ class Direct(Rules):
         self._prune = view.options["prune"]
         self._keeps_own = view.options["own_slot"] == "kept"
         self._barriers: list[Barrier] = [{} for _ in range(view.n)]
-        """CB_i; and DELIVERED_i: by member, the last message of each known delivered there."""
+        """CB_i; and DELIVERED_i: by member, each sender's last message known delivered there."""
         self._known: list[Barrier] = [{} for _ in range(view.n)]
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Send CB as it was; the message then stands for what it follows."""
+        """Send CB as it was; then let the message replace what it follows."""
         barriers, me = self._barriers, self.me
         message.control = tuple(barriers)
         newest, own = {me: message.seq << self.shift | me}, barriers[me]
@@ -154,7 +154,7 @@ class Direct(Rules):
         return list(packet.content.control[self.me].values())
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Prune each barrier by what the message stands for, and by what is known delivered."""
+        """Prune from each barrier what the message replaces and what is known to be delivered."""
         message, me, barriers, known = packet.content, self.me, self._barriers, self._known
         sender, sets = message.sender, message.control
         before = sets[sender]  # the direct predecessors of this message
@@ -180,7 +180,7 @@ class Direct(Rules):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a packet names this message, or a later one of its sender."""
+        """Return whether a packet names this message, or a later one of its sender."""
         sets: Control = packet.content.control
         return any(barrier.get(sender, 0) >> self.shift >= seq for barrier in sets)
 
@@ -208,12 +208,12 @@ class Direct(Rules):
 
 
 def minus(left: Barrier, right: Barrier) -> Barrier:
-    """Return those of ``left`` that are newer than those of ``right``, sender by sender."""
+    """Return the messages of ``left`` that are newer than the same sender's in ``right``."""
     if not left or not right:
         return left
     return {sender: key for sender, key in left.items() if key > right.get(sender, 0)}
 
 
 def spelt(view: View, barriers: Control) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """Return sets by names: sorted pairs (process, number)."""
+    """Return the sets with names: sorted pairs (process, number)."""
     return tuple([tuple(sorted(map(view.id, barrier.values()))) for barrier in barriers])

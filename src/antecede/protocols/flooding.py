@@ -1,29 +1,29 @@
 """Causal broadcast by flooding links that keep order: PC-broadcast [NMM18]_.
 
 Processes are joined by links that keep order. A process sends a message to all its neighbours, and
-who gets a message for the first time passes it on to all others before it sends anything itself. So
-over each link a message comes behind everything that its source had delivered before: no control is
-needed but the message's own name, by which repeats are told.
+whoever gets a message for the first time passes it on to all others before sending anything itself.
+So over each link a message follows everything that its source had delivered before: no control is
+needed but the message's own name, by which repeats are recognised.
 
-Links may be added while messages flow. A new link is not used at once, for what comes by it could
-overtake what is still on its way by others. The process floods a *ping* over the links that it has;
-when that arrives at the other end, all that was delivered before the ping is there too. The other
-end answers, and until then what is delivered is kept for the new link, and sent over it first.
+Links may be added while messages flow. A new link is not used at once, because its messages could
+overtake others that still travel by other links. The process floods a *ping* over its links; when
+the ping reaches the other end, everything delivered before it is there too. The other end answers;
+what is delivered until then is kept for the new link and sent over it first.
 
-Why this is safe: over a link from p to q come, in order, all messages that p delivers after some
-point (but for those that q itself sent to p), and what p had delivered before that point, q has
-delivered before it gets anything by the link. For first links that point is the beginning; for a
-new one it is p's ping, which is flooded like a message, so that q has all that p had when it gets
-it. Hence if m is a cause of m', q has m before it gets m' for the first time, by whatever link.
+Why this is safe: a link from p to q carries, in order, all messages that p delivers after some
+point (except those that q itself sent to p), and q has delivered what p delivered before that point
+when it gets anything by the link. For the first links that point is the beginning; for a new one it
+is p's ping, which is flooded like a message, so that q then has all that p had when it sent the
+ping. Hence if m is a cause of m', q has m before it first gets m', by whatever link.
 
 Differences from the paper
 --------------------------
-A message is not sent back to where it came from. A ping opens the link both ways: who gets one
+A message is not sent back to where it came from. A ping opens the link both ways: the other end
 answers it with a ping of its own. Pings are kept for links that are being opened, as messages are;
-otherwise a later ping could overtake an earlier one of the same process, which is then taken for a
-repeat, and its link never opens. Repeats are told by numbers instead of a set of messages, which is
-n numbers, as long as nobody fails. The paper's processes come and go; here members are fixed. In
-pull mode processes pass on what their application has not taken yet.
+otherwise a later ping could overtake an earlier one of the same process, which would then look like
+a repeat, and its link would never open. Repeats are recognised by numbers instead of a set of
+messages: n numbers, as long as nobody fails. The paper's processes come and go; here members are
+fixed. In pull mode processes also pass on what their application has not taken yet.
 
 References
 ----------
@@ -45,11 +45,11 @@ from antecede.endpoint.rules import Saved, View
 from antecede.errors import PeerError
 
 Ping = tuple[int, int]
-"""Whom a link is wanted to, and the number of the wish among the process's own."""
+"""The process to link to, and the number of this ping among its sender's pings."""
 
 
 def default_links(n: int) -> list[tuple[int, int]]:
-    """Return links from each place i to 2i and 2i + 1 (mod n): few, and nobody is far away."""
+    """Return links from each place i to 2i and 2i + 1 (mod n): few links, and short paths."""
     pairs = {(min(i, j), max(i, j)) for i in range(n) for j in (2 * i % n, (2 * i + 1) % n)}
     return sorted([(i, j) for i, j in pairs if i != j])
 
@@ -87,7 +87,7 @@ class FloodingWire(ChainWire):
 
 
 class Flooding(Chained):
-    """A process, its links, and the links that it opens."""
+    """A process, its links, and the links that it is opening."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="pass every message on over all links, which keep order",
@@ -126,12 +126,12 @@ class Flooding(Chained):
         """Whom this process sends to, and who may send to it, as a mask."""
         self._heard = sum([1 << near for near in self._near])
         self._opening: dict[int, list[Message]] = {}
-        """By process to which a link is being opened, what has to go over it first."""
+        """By process to which a link is being opened, what must be sent over it first."""
         self._wishes = 0
         self._pings = [0] * view.n
-        """How many links this process has wished for, and the last ping of each that came here."""
+        """How many links this process has asked for, and each process's last ping seen here."""
         self._seen = Channels(view.n)
-        """Which messages of each sender are here."""
+        """Which messages of each sender have arrived."""
 
     # Send.
 
@@ -140,7 +140,7 @@ class Flooding(Chained):
         self._spread(message, self.me)
 
     def _spread(self, message: Message, source: int) -> None:
-        """Send something over all links, except where it came from, and keep it for new ones."""
+        """Send a message or ping on all links but the one it came by, and keep it for new links."""
         for dest in self._near:
             if dest != source:
                 self._put(dest, message)
@@ -155,7 +155,7 @@ class Flooding(Chained):
             self.outbox.append((dest, message, None))
 
     def link(self, dest: int) -> None:
-        """Flood a ping; until it is answered, keep what has to go over the new link first."""
+        """Flood a ping; until it is answered, keep what must be sent over the new link first."""
         if dest not in self._near and dest not in self._opening and not self._gone >> dest & 1:
             self._wishes += 1
             wish = Message(self.view, self.me, 0, 0, b"", (dest, self._wishes))
@@ -181,14 +181,14 @@ class Flooding(Chained):
         return self.too_new(message.seq)
 
     def drops(self, packet: Packet) -> bool:
-        """Tell whether a message is here already."""
+        """Return whether a message has arrived before."""
         return self._is_seen(packet.content)
 
     def _is_seen(self, message: Message) -> bool:
         return message.sender == self.me or self._seen.is_seen(message.sender, message.seq)
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Pass on what is here for the first time; answer a ping; use a link that was answered."""
+        """Pass on what arrives for the first time; answer a ping; use a link that is answered."""
         message, source = packet.content, packet.source_no
         self.reached[source] = max(self.key(packet), self.reached[source])
         if message.seq:
@@ -209,7 +209,7 @@ class Flooding(Chained):
         return self.places[source]
 
     def _use(self, dest: int) -> None:
-        """Use a link from now on, and send over it first what was delivered since its ping."""
+        """Start to use a link: first send over it what was delivered since its ping."""
         if dest in self._opening:
             self._near = sorted([*self._near, dest])
             for message in self._opening.pop(dest):
@@ -222,7 +222,7 @@ class Flooding(Chained):
         return sorted(self._seen.ahead[sender])
 
     def gone(self, source: int) -> None:
-        """Use no link to it any more."""
+        """Stop using the link to a process that is gone."""
         super().gone(source)
         self._near = [near for near in self._near if near != source]
         self._opening.pop(source, None)
@@ -260,7 +260,7 @@ class Flooding(Chained):
         seen.ahead = saved.rows("ahead", seen.ahead, leasts=[one + 2 for one in seen.prefix])
 
     def _loaded(self, saved: Saved, value: object) -> Message:
-        """Return what :func:`_saved` returned."""
+        """Return the message or ping that :func:`_saved` wrote."""
         sender, seq, dests, payload, target, number = saved.as_list("opening", value, 6)
         n, mask = self.view.n, saved.as_mask("opening", dests, self.view.n)
         saved.as_numbers("opening", [sender, target], most=n - 1)
@@ -270,13 +270,13 @@ class Flooding(Chained):
 
 
 def _saved(message: Message) -> list[object]:
-    """Return a message, or a ping, as state keeps it."""
+    """Return a message or a ping in the form that a snapshot has."""
     target, number = cast("Ping", message.control or (0, 0))
     dests = format(message.dests, "x")
     return [message.sender, message.seq, dests, message.payload, target, number]
 
 
 def _ring(members: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return a link from each to the next, and from the last to the first."""
+    """Return a link from each member to the next, and from the last to the first."""
     around = members if len(members) < 3 else (*members, members[0])
     return tuple(pairwise(around))

@@ -10,8 +10,8 @@ Differences from the paper
 [KS98]_ sketches the case in a few sentences. Between representatives a packet's control is a
 message of the inner protocol. A message goes only where it has destinations, and turns around at
 the first representative above them. A sender that is among its own destinations delivers at once.
-In pull mode representatives pass on what their own application has not taken yet; each application
-takes in that order.
+In pull mode representatives also pass on what their own application has not taken yet; each
+application takes messages in that order.
 
 References
 ----------
@@ -41,7 +41,7 @@ Cluster = tuple[object, ...]
 def _as_trees(option: str, value: object, members: Names) -> tuple[Cluster, ...]:
     """Return the option ``clusters``, checked: every member is in exactly one place."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(v, (tuple, list)) for v in value):
-        return as_parts(option, value, members)  # the default, or it says what is wrong
+        return as_parts(option, value, members)  # flat clusters; it raises what is wrong
     trees = tuple(_frozen(tree) for tree in value)
     flat = as_parts(option, tuple(tuple(_names(tree)) for tree in trees), members)
     if sum(map(len, flat)) != len(members):
@@ -71,7 +71,7 @@ class Tree:
         self.parent = list(range(n))
         """Each process's representative; a root is its own."""
         self.below = [1 << number for number in range(n)]
-        """All that are at or below each, as a mask."""
+        """By process, itself and all processes below it, as a mask."""
         self.children: list[list[int]] = [[] for _ in range(n)]
         self.roots = [self._plant(view, tree) for tree in view.options["clusters"]]
         self.rank = {root: rank for rank, root in enumerate(self.roots)}
@@ -91,12 +91,12 @@ class Tree:
         return head
 
     def ranks(self, dests: int, source: int) -> int:
-        """Return the roots of destinations, without that of a source, as an inner mask."""
+        """Return the destinations' roots except the source's own, as an inner mask."""
         roots = [r for r in self.roots if dests & self.below[r] and r != self.root[source]]
         return sum([1 << self.rank[root] for root in roots])
 
     def as_inner(self, packet: Packet) -> Packet | None:
-        """Return what a packet between roots is to the inner protocol; None within a cluster."""
+        """Return a packet between roots as the inner protocol sees it; None within a cluster."""
         message: Message | None = packet.content.control
         if message is None:
             return None
@@ -105,7 +105,7 @@ class Tree:
 
 
 class HierarchyWire(ChainWire):
-    """Between roots, the number and the control of an inner message; else nothing."""
+    """Between roots, the number and the control of an inner message; otherwise nothing."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -113,7 +113,7 @@ class HierarchyWire(ChainWire):
         self._inner: Wire = self.tree.inner.forms
 
     def put(self, message: Message) -> bytes:
-        """Return the number, 0 within a cluster, and the control."""
+        """Return the inner message's number (0 within a cluster) and its control."""
         inner: Message | None = message.control
         return b"\0" if inner is None else varint(inner.seq) + self._inner.put(inner)
 
@@ -155,7 +155,7 @@ class HierarchyWire(ChainWire):
 
 
 class Hierarchy(Chained):
-    """A member of a cluster, or a representative, with places of the inner protocol too."""
+    """A member of a cluster, or a representative, which also has places for the inner protocol."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="representatives run optimal among themselves, each for its cluster",
@@ -192,16 +192,16 @@ class Hierarchy(Chained):
         self._offset = view.low + 1
         """The first place of the inner protocol."""
         self._taken = [0] * len(tree.roots)
-        """By root, the number of its last inner message here."""
+        """By root, the number of its last inner message processed here."""
         if self._is_root:
             self.widen(self._offset + self._inner.low + 1)
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
-        """Let the message go its way, up and down."""
+        """Send the message up and down the tree towards its destinations."""
         self._pass_on(message, self.me)
 
     def _pass_on(self, message: Message, source: int) -> None:
-        """Pass a message on to where it has destinations, except where it came from."""
+        """Pass a message on towards its destinations, except back to where it came from."""
         tree, me = self._tree, self.me
         due = message.dests & ~(1 << message.sender)
         if message.control is not None:  # from another root
@@ -251,19 +251,19 @@ class Hierarchy(Chained):
         return self._inner.check(inner)
 
     def readmit(self, packet: Packet) -> str:
-        """Accept also what was taken in turn, and only the application has not taken yet."""
+        """Accept a held packet that is processed already, though not yet taken in pull mode."""
         inner: Message | None = packet.content.control
         if inner is None:
             return super().readmit(packet)
         return "" if inner.seq <= self._taken[inner.sender] else self.check(packet)
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the packet before on the channel, or what the inner protocol asks for."""
+        """Return the previous packet on the channel, or what the inner protocol waits for."""
         inner = self._tree.as_inner(packet)
         return list(map(self._outer, self._inner.needs(inner))) if inner else super().needs(packet)
 
     def _outer(self, key: int) -> int:
-        """Return the key here of a key of the inner protocol."""
+        """Return the outer key for a key of the inner protocol."""
         low = self._inner.low
         return key >> low.bit_length() << self.shift | self._offset + (key & low)
 
@@ -280,7 +280,7 @@ class Hierarchy(Chained):
         return self._tree.roots[rank], number
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return the message before, or what a root has sent or passed on to others."""
+        """Return the previous message, or the message that a root sent or passed on."""
         if packet.content.control is None:
             return super().need(packet, key)
         root, number = self.wanted(packet, key)
@@ -306,7 +306,7 @@ class Hierarchy(Chained):
         return places
 
     def gone(self, source: int) -> None:
-        """Expect nothing more of a representative."""
+        """Expect nothing more from a process that is gone, nor from its inner side."""
         super().gone(source)
         if self._is_root and source in self._tree.rank:
             self._inner.gone(self._tree.rank[source])
@@ -323,7 +323,7 @@ class Hierarchy(Chained):
             saved.require(saved.plain("inner") is None, "inner", "a state", "none")
 
     def _keep_inner(self, saved: Saved) -> None:
-        """Keep the inner protocol's side; ``reached`` has its places too."""
+        """Save or restore the inner protocol's side, whose places ``reached`` has too."""
         rules = self._inner
         rules.made = saved.number("made", rules.made)
         rules.is_stale = self.is_stale
@@ -334,5 +334,5 @@ class Hierarchy(Chained):
 
 
 def _pairs(members: Names) -> tuple[Names, ...]:
-    """Return disjoint clusters of two; an odd member is alone."""
+    """Return clusters of two members each; an odd last member is alone."""
     return tuple(members[i : i + 2] for i in range(0, len(members), 2))

@@ -9,7 +9,7 @@ Written from descriptions of the idea. What has been seen, and what is known to 
 number per sender instead of a set of ids: a process delivers the messages of another in order, and
 whoever brings a message also brings the earlier ones or knows them to be delivered. In pull mode,
 where the application chooses, a message waits for those before it in the same packet: for the last
-one that the packet has brought, which waits for those before that, and for any that is held since.
+one that the packet brought, which in turn waits for those before it, and for any held since then.
 
 References
 ----------
@@ -32,13 +32,13 @@ Rows = Sequence[tuple[int, ...]]
 Control = tuple[Rows, tuple[Message, ...]]
 """What is known to be delivered, and the messages that travel along."""
 Waits = tuple[list[int], list[int]]
-"""Of a message that came along: the keys that it waits for, and those that came before it."""
+"""For a message that travelled along: the keys that it waits for, and those that preceded it."""
 PAST_MIN: Final = 64
-"""So many messages may be kept before it is worth looking which are no longer needed."""
+"""How many messages may be kept before it is worth checking which are no longer needed."""
 
 
 def newest_of(rows: Rows) -> list[int]:
-    """Return each sender's newest message in rows."""
+    """Return the number of each sender's newest message in any row."""
     return [max(column) for column in zip(*rows, strict=True)]
 
 
@@ -46,7 +46,7 @@ class HistoryWire(Wire):
     """Rows of numbers, and whole messages; a held message also has what it waits for."""
 
     def put(self, message: Message) -> bytes:
-        """Return each sender's newest, how far each row is behind, and the messages."""
+        """Return each sender's newest number, how far each row is behind it, and the messages."""
         rows, past = message.control
         view, n = self.view, self.view.n
         tops = newest_of(rows) or [0] * n
@@ -92,7 +92,7 @@ class HistoryWire(Wire):
         return (rows, tuple(past)), at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return what a held message waits for; what is sent waits for nothing."""
+        """Return what a held message waits for; a packet on the wire waits for nothing."""
         if packet.own is None:
             return b"\0"
         needs, tops = packet.own
@@ -153,13 +153,13 @@ class History(Rules):
         self._past: dict[int, Message] = {}
         """``BUF_p``, in an order that extends causality."""
         self._seen = list(range(view.n))
-        """By sender, the key of the newest message in the past; own ones included."""
+        """By sender, including ourselves, the key of the newest message in the past."""
         self._known: list[tuple[int, ...]] = [(0,) * view.n] * view.n
         self._looked = PAST_MIN
-        """With so many in the past, look again which are no longer needed."""
+        """The size of the past at which to check again which messages are no longer needed."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Let all of ``BUF_p`` travel along, and then add the message to it."""
+        """Send all of ``BUF_p`` along, and then add the message to it."""
         self._prune()
         message.control = tuple(self._known), tuple(self._past.values())
         key = self._seen[self.me] = self.reached[self.me] = message.seq << self.shift | self.me

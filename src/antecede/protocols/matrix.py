@@ -10,10 +10,10 @@ Multicast is our extension: a send counts once per destination, and a delivery c
 for all its destinations, not only for the receiver; otherwise order is lost. A message to oneself
 is delivered at once and not counted; the paper's literal rule would count it twice and block.
 
-A row changes only when its sender sends, so of two rows of one sender the greater as a whole is the
-maximum of both. A count does not say which message it stands for. So the number of the last message
-known of each process travels too, for ``waiting()`` and ``skip``: what is missing is not later. The
-order of deliveries does not depend on these numbers.
+A row changes only when its sender sends, so the maximum of two rows of one sender is the greater
+row as a whole. A count does not say which message it stands for. So the number of the last known
+message of each process travels too, for ``waiting()`` and ``skip``: a missing message is no later
+than that. The order of deliveries does not depend on these numbers.
 
 References
 ----------
@@ -35,18 +35,18 @@ from antecede.endpoint.view import CACHE_MAX, View
 from antecede.errors import PeerError
 
 Control = tuple[list[Row], list[int]]
-"""ST_M, and the key of the last message known of each process."""
+"""ST_M, and the key of the last known message of each process."""
 Parts = tuple[int, list[int], int]
 """The least count of a row, how far the others are above it, and the sum of the row."""
 
 
 class MatrixWire(Wire):
-    """The last numbers; the least count of each row; and how far the other counts are above it."""
+    """The last numbers; the least count of each row; and how far the row's others are above it."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self._known: list[dict[Row, Parts]] = [{} for _ in range(view.n)]
-        """Rows that were written before, by their process."""
+        """Rows that were written before and their parts, by sender."""
 
     def put(self, message: Message) -> bytes:
         rows, tops = message.control
@@ -104,7 +104,7 @@ class MatrixWire(Wire):
 
 
 def _guesses(sums: list[int], sender: int, seq: int) -> list[int]:
-    """Return about how many messages each sent, if all have as many destinations as ours have."""
+    """Estimate how many messages each process sent, as if all had as many destinations as ours."""
     ours = sums[sender] or 1
     guesses = [min(total * (seq - 1) // ours, total) for total in sums]
     guesses[sender] = seq - 1
@@ -130,7 +130,7 @@ class Matrix(Counted):
         self._sent: list[Row] = [(0,) * view.n] * view.n
         """SENT (row: sender, column: destination); ``reached`` is DELIV."""
         self._tops = list(range(view.n))
-        """The key of the last message known of each process."""
+        """The key of the last known message of each process."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send SENT as it was, then count the message for each destination."""
@@ -151,18 +151,18 @@ class Matrix(Counted):
         return ""
 
     def needs(self, packet: Packet) -> Iterator[int]:
-        """Deliver when DELIV[k] >= ST_M[k, me] for all k."""
+        """Wait until DELIV[k] >= ST_M[k, me] for all k."""
         me, shift = self.me, self.shift
         for k, row in enumerate(packet.content.control[0]):
             yield row[me] << shift | k
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the last message known of a process: the one that a count means is not later."""
+        """Return the last known message of a process: the missing one is no later than that."""
         sender = key & self.low
         return sender, packet.content.control[1][sender] >> self.shift
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """DELIV rises; SENT is the maximum of both, with the message for all its destinations."""
+        """Raise DELIV; SENT becomes the maximum of both, and counts the message for all dests."""
         message, sender = packet.content, packet.content.sender
         rows, tops = message.control
         self.reached[sender] = self.key(packet)
@@ -194,6 +194,6 @@ class Matrix(Counted):
 
 
 def spelt(view: View, rows: list[Row]) -> tuple[tuple[str, Row], ...]:
-    """Return a matrix by names, rows and columns sorted."""
+    """Return a matrix with names, rows and columns sorted."""
     order = [view.numbers[name] for name in sorted(view.members)]
     return tuple([(view.members[k], tuple([rows[k][d] for d in order])) for k in order])

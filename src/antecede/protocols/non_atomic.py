@@ -5,8 +5,8 @@ one *non-atomic event* need no order among themselves; between different ones ca
 [KS98] leaves open what information this takes.
 
 A non-atomic event is an interval of one process's sends. ``send(..., after=NOTHING)`` continues the
-one of the process's last send, as does any ``after`` before the first send of the interval; a send
-without ``after`` begins another.
+process's current one, as does any ``after`` before the first send of the interval; a send without
+``after`` begins another.
 
 Guarantee
 ---------
@@ -34,8 +34,8 @@ itself must say so. SND and RCV change as follows:
   delivered in any order, so a process keeps which messages of a channel it has delivered.
 - RCV(3) drops the receiver only from entries of messages that it has delivered.
 
-Not reached: non-atomic events that span several processes, and the least information: what is set
-aside is carried although it may be known to be delivered.
+Not achieved: non-atomic events that span several processes, and the least information: entries
+set aside are carried even when they are known to be delivered.
 
 References
 ----------
@@ -58,7 +58,7 @@ Data = tuple[Tops, Log, int]
 
 
 class NonAtomicWire(LogWire):
-    """How far back the non-atomic event began, and O_M; ``get`` sees to whom entries name."""
+    """How far back the non-atomic event began, and O_M; ``get`` checks whom its entries name."""
 
     names_dests = True
     stands_for_earlier = False  # the parts of an event do not stand for one another
@@ -67,7 +67,7 @@ class NonAtomicWire(LogWire):
         return varint(message.seq - message.control[2]) + super().put(message)
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Data, int]:
-        """Read both; only parts of the same event may name the message's destinations."""
+        """Read both; only entries of the same event may name the message's destinations."""
         gap, at = read_count(data, at)
         (tops, log), at = super().get(data, at, message)
         first, dests = message.seq - gap, message.dests & ~(1 << message.sender)
@@ -88,7 +88,7 @@ class NonAtomicWire(LogWire):
         return own, at
 
     def spell(self, packet: Packet) -> object:
-        """Return the number of the first message, and sorted entries."""
+        """Return the number of the event's first message, and sorted entries."""
         return packet.content.control[2], super().spell(packet)
 
     def measure(self, packet: Packet) -> ControlSize:
@@ -120,7 +120,7 @@ class NonAtomic(Unordered, Logged):
         self._first = 0
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """SND(2) to SND(5); parts of the open non-atomic event keep their destinations."""
+        """SND(2) to SND(5); entries of the open non-atomic event keep their destinations."""
         if after > self._start:
             self._start, self._first = event - 1, message.seq
             self._aside = [set() for _ in self._aside]
@@ -150,13 +150,13 @@ class NonAtomic(Unordered, Logged):
         return self.places[packet.source_no]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether the sender of a packet knew of a message of another event."""
+        """Return whether the sender of a packet knew of a message of another event."""
         if sender == packet.content.sender:
             return seq < packet.content.control[2]
         return super().knows(packet, sender, seq)
 
     def kept_entries(self) -> int:
-        """Return the entries of the log, and what is set aside."""
+        """Return how many entries the log has, with those set aside."""
         return super().kept_entries() + sum(map(len, self._aside))
 
     def keep(self, saved: Saved) -> None:
@@ -172,5 +172,5 @@ class NonAtomic(Unordered, Logged):
 
 
 def _is_part(view: View, key: int, sender: int, first: int) -> bool:
-    """Tell whether a message belongs to the non-atomic event of a sender with this first one."""
+    """Return whether a message is part of a sender's event that began with ``first``."""
     return key & view.low == sender and key >> view.shift >= first

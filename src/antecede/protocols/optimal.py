@@ -1,4 +1,4 @@
-"""What the Propagation Constraints require, and no more: Kshemkalyani and Singhal [KS98]_.
+"""Only what the Propagation Constraints require: Kshemkalyani and Singhal [KS98]_.
 
 For each earlier message that someone might still have to wait for, a message names the destinations
 where it is neither known to be delivered nor certain to be delivered in order. Knowledge shows as
@@ -28,22 +28,22 @@ paper              here
 The log holds no entry that names nobody, so PURGE_NULL_ENTRIES has nothing to do. SND(2) is
 computed once for all copies (4.5): the copy for d differs from the others only in the entries that
 name d. Their keys are its *needs*, and the log that all copies share names no destination of M.
-:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, by names.
+:mod:`antecede.protocols.specs.optimal` is the algorithm as printed, with names.
 
 Differences from the paper
 --------------------------
 The initial entries (i, 0, {}) are the first tops; no message shows them. RCV(3) to RCV(5) wait for
 the next send: a delivery only puts its message into ``_heard``. The newest is then merged first,
-and a message that the sender of a newer one knew of is skipped: whoever knows of a message has
-merged all that it carried. The log is the same whenever it is looked at.
+and messages that the sender of a newer one knew of are skipped: whoever knows of a message has
+merged all that it carried. Whenever the log is read, it is the same as in the paper.
 
 ``lookahead`` (4.5) merges a message on arrival. The paper does RCV(4) there without RCV(3), and so
-loses order: O_M lacks what M replaces, and to forget that is safe only for those who know of M.
+loses order: O_M lacks what M replaces, and only a process that knows of M can safely forget that.
 Here M's own entry is merged too, and names us until M is delivered; messages may wait too long.
 ``hardware_multicast`` (4.5) sends the log as it was, and the receiver does SND(2).
 ``differential`` (3.5) sends, on each channel, the changes to the control sent there before, which
-both ends keep; so packets of a channel are handled in order. Unlike 3.5, entries stay in the log
-when all channels have carried them, because their absence would mean something.
+both ends keep; so a channel's packets are processed in order. Unlike in 3.5, entries stay in the
+log when all channels have carried them, because their absence would mean "no longer relevant".
 
 References
 ----------
@@ -64,7 +64,7 @@ from antecede.endpoint.rules import ALIKE, NOBODY, Message, Own, Packet, Rules, 
 from antecede.errors import PeerError, UsageError
 
 HEARD_MAX: Final = 64
-"""How many messages may wait to be merged: they take memory until then."""
+"""How many messages may wait to be merged; until then they take memory."""
 _OFF: Final = False
 _BROKEN: Final = frozenset({"no_overblocking", "necessity"})
 """What ``lookahead`` gives up."""
@@ -78,12 +78,12 @@ class OptimalWire(LogWire):
         self.names_dests = bool(view.options["hardware_multicast"])
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
-        """Return the packet that ``Optimal.repeat`` sent so many places behind the first."""
+        """Return the packet that ``Optimal.repeat`` sent ``ahead`` places after the first."""
         message, source = first.content, first.source_no
         if self.names_dests or not 0 < message.seq <= COUNT_MAX - ahead:
             return None  # hardware multicast has no runs, and number 0 brings no message
         seq, (tops, log) = message.seq + ahead, message.control
-        key = seq - 1 << self.view.shift | source  # the message before: O_M's top, and the one need
+        key = seq - 1 << self.view.shift | source  # the message before: O_M's top, and its need
         control = logs.entered(tops, log, key, 0, self.view.low)
         made = Message(self.view, source, seq, message.dests, payload, control)
         return Packet(made, source, first.dest_no, first.n + ahead, [key])
@@ -120,11 +120,11 @@ class Optimal(Rules):
         self._tops: Tops = list(range(view.n))  # (i, 0, {}) for all i
         self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
-        """What ``_tops`` and ``_log`` lack: keys, destinations and controls, oldest first."""
+        """Messages not merged yet: keys, destinations and controls, oldest first."""
         self._is_own_first = False
-        """Whether the first of these is our own last message, which carried ``_tops``, ``_log``."""
+        """Whether ``_heard`` begins with our last message, which carried ``_tops``, ``_log``."""
         self._run: Tops = []
-        """The tops of that message if :meth:`repeat` sent it; no packet shares them."""
+        """The tops of our last message if :meth:`repeat` sent it; no packet shares them."""
         self._step = 1 << self.shift
 
     @classmethod
@@ -200,14 +200,14 @@ class Optimal(Rules):
         return self.places[sender]
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """RCV(2) for those behind the first in a run; the last one carries all that they did."""
+        """RCV(2) for the messages after the first of a run; the last carries all the others did."""
         message = first.content
         sender, shift = message.sender, self.shift
         key = message.seq << shift | sender
         if self.reached[sender] != key or message.seq + count > COUNT_MAX:
             return False
         tops, log = message.control
-        before = key + (count - 1 << shift)  # the last but one: O_M's top, as in repeat()
+        before = key + (count - 1 << shift)  # the last message but one: O_M's top, as in repeat()
         control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
@@ -232,11 +232,11 @@ class Optimal(Rules):
             elif key > tops[sender]:
                 tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
             else:
-                continue  # the sender of a newer one knew of it, and had merged all of it
+                continue  # the sender of a newer message knew of it, and had merged all of it
             tops[sender] = key  # RCV(3): O_M gets M's own entry, without us
             if rest := dests & ~(1 << sender | mine):
                 log[key] = rest
-        if not self._is_own_first:  # else our own message has brought LOG_j in
+        if not self._is_own_first:  # otherwise our own message brought LOG_j
             tops, log = logs.merged(tops, log, self._tops, self._log, low)  # RCV(4)
         self._heard.clear()
         self._tops, self._log, self._is_own_first = tops, log, False
@@ -256,7 +256,7 @@ class Optimal(Rules):
         return len(logs.entries(self.view, *self._settled()))
 
     def _settled(self) -> Control:
-        """Return LOG_j in its two parts, with nothing left in ``_heard``."""
+        """Return LOG_j as tops and log, after merging ``_heard``."""
         if self._heard:
             self._merge()
         return self._tops, self._log
@@ -272,7 +272,7 @@ class Remarks(Logged):
     """``hardware_multicast`` and ``lookahead``."""
 
     WIRE: ClassVar = OptimalWire
-    blocker = Rules.blocker  # goes by needs(), not by packet.own
+    blocker = Rules.blocker  # uses needs(), not packet.own
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -280,7 +280,7 @@ class Remarks(Logged):
         self._looks_ahead = bool(view.options["lookahead"])
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """SND(2) to SND(5); with hardware multicast O_M is the log before SND(2), for all."""
+        """SND(2) to SND(5); with hardware multicast all get O_M as the log was before SND(2)."""
         before = self._log.copy()
         needs = super().stamp(message, others, event, after)
         if not self._is_hardware:
@@ -289,7 +289,7 @@ class Remarks(Logged):
         return ALIKE
 
     def needs(self, packet: Packet) -> list[int]:
-        """RCV(1); with hardware multicast the shared log names us where we have to wait."""
+        """RCV(1); with hardware multicast the shared log names us for messages to wait for."""
         if not self._is_hardware:
             return super().needs(packet)
         log = packet.content.control[1]
@@ -318,7 +318,7 @@ class Remarks(Logged):
         return self.places[message.sender]
 
     def _carried(self, packet: Packet) -> Control:
-        """Return O_M without the needs; with hardware multicast this is SND(2)."""
+        """Return O_M without the needs; with hardware multicast this does SND(2)."""
         tops, log = packet.content.control
         drop = packet.content.dests & ~(1 << packet.content.sender) if self._is_hardware else 0
         return tops, {key: rest for key, mask in log.items() if (rest := mask & ~drop)}
@@ -338,14 +338,14 @@ class Remarks(Logged):
 Entries = dict[int, int]
 """O_M for one copy, with an empty mask for a sender's newest message that names nobody."""
 Change = tuple[bool, list[int], Entries]
-"""Whether all is new; else the entries that are gone; and those that are new or changed."""
+"""Whether this is all of O_M; otherwise the entries removed; and those added or changed."""
 
 
 class DifferentialWire(Wire):
     """The changes to O_M that one copy brings; copies share nothing."""
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return whether all is new, what is gone, and what is new or changed."""
+        """Return whether this is all of O_M, the keys removed, and the entries added or changed."""
         is_all, gone, fresh = packet.own
         masks = [mask.to_bytes(self.view.n + 7 >> 3, "little") for mask in fresh.values()]
         return b"".join((BYTE[is_all], put_ascending(gone), put_ascending(list(fresh)), *masks))
@@ -366,7 +366,7 @@ class DifferentialWire(Wire):
         return (bool(is_all), gone, fresh), end
 
     def spell(self, packet: Packet) -> object:
-        """Return O_M, or ("diff", what is gone, what is new or changed)."""
+        """Return O_M, or ("diff", keys removed, entries added or changed)."""
         is_all, gone, fresh = packet.own
         entries = logs.spelt(self.view, [], fresh)
         return entries if is_all else ("diff", tuple(sorted(map(self.view.id, gone))), entries)
@@ -377,15 +377,15 @@ class DifferentialWire(Wire):
 
 
 class Differential(Logged):
-    """``differential``: a packet says what changed since the one before on its channel.
+    """``differential``: a packet says what changed since the previous one on its channel.
 
-    So a channel's packets are handled in order. ``reached`` has two halves: SR_j by sender, then,
-    by source, the number of its last packet. Its keys, which are also those of ``needs``,
-    have one more bit to tell the halves; keys in logs and entries have not.
+    So a channel's packets are processed in order. ``reached`` has two halves: SR_j by sender, then
+    the number of the last packet by source. Its keys, like those of ``needs``, have one more bit
+    to tell the halves apart; keys in logs and entries do not.
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
-    blocker = Rules.blocker  # goes by needs(), not by packet.own
+    blocker = Rules.blocker  # uses needs(), not packet.own
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -411,7 +411,7 @@ class Differential(Logged):
         return self.too_new(logs.newest(self.view, packet.own[2])[self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
-        """RCV(1), after the packet before on the channel; until then the changes tell part."""
+        """RCV(1), after the channel's previous packet; before that, the changes show a part."""
         bit, low, shift = 1 << self.me, self.view.low, self.shift
         place = low + 1 + packet.source_no
         before = packet.n - 1 << shift + 1 | place
@@ -427,14 +427,14 @@ class Differential(Logged):
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
-        if len(entries) > self.view.n * (self.view.n + 1):  # Lemma 1 allows less: a liar
+        if len(entries) > self.view.n * (self.view.n + 1):  # Lemma 1 allows fewer: it lies
             entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         place = key & self.low
-        if place > self.view.low:  # the packet before: its message is some earlier one
+        if place > self.view.low:  # the previous packet: it has an earlier message
             return packet.source_no, packet.content.seq - 1
         return place, key >> self.shift + 1
 
@@ -445,7 +445,7 @@ class Differential(Logged):
         return logs.newest(self.view, self._entries(packet))[sender] >> self.shift >= seq
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2) to RCV(5), with O_M as the changes make it."""
+        """RCV(2) to RCV(5), with O_M rebuilt from the changes."""
         message, source, bit = packet.content, packet.source_no, 1 << self.me
         self._last_received[source] = entries = self._entries(packet)
         place = self.view.low + 1 + source
@@ -464,8 +464,8 @@ class Differential(Logged):
 
 
 def _change(before: Entries, after: Entries) -> Change:
-    """Return what turns ``before`` into ``after``, or all of it where that is smaller."""
-    after = dict(sorted(after.items()))  # entries that named nobody go unsaid: see _entries()
+    """Return what turns ``before`` into ``after``, or all of ``after`` if that is smaller."""
+    after = dict(sorted(after.items()))  # _entries() drops entries that named nobody
     gone = sorted([key for key, mask in before.items() if mask and key not in after])
     fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
     change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)

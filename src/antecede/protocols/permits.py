@@ -4,7 +4,7 @@
 Here messages are delivered as soon as they arrive, in channel order. What may have to wait is what
 their receiver sends afterwards: it leaves only when the sender of each message delivered before has
 given its *permit*, which says that all its messages up to that one have been delivered everywhere.
-A process that only answers whom it heard from never waits.
+A process that only answers those from whom it got messages never waits.
 
 Differences from the paper
 --------------------------
@@ -13,15 +13,15 @@ The paper describes buffers for unicast only. The rules here are:
 - A process's *mark* is the largest number such that all its messages up to it are acknowledged by
   all destinations; copies that still wait count as not acknowledged. All packets carry the mark.
 - A message carries its place on the channel, and is delivered in channel order. Its delivery is
-  acknowledged. From then on the receiver needs a permit of the sender up to this message, or, if
-  it went to the receiver alone, up to the one before. A mark that is as high permits it.
+  acknowledged. From then on the receiver needs the sender's permit up to this message, or, if it
+  went to the receiver alone, up to the previous one. A mark at least that high is the permit.
 - A copy to d waits until every permit that its sender needed at the send has come, except d's own.
   The copies to one destination leave in order.
 - When the mark rises, a permit goes to those destinations that need it and have not heard of it.
 
 Why this is safe: let m, sent by i, be a cause of another message to the same destination d. The
 chain from m leaves i by some message x, sent at or after m. The receiver of x sends to anyone but i
-only when all of i's messages up to x are delivered, m at d among them. If it sends to i, the chain
+only when all of i's messages up to x are delivered, including m at d. If it sends to i, the chain
 leaves i once more, and the last time counts. If the chain never leaves i, channel order decides.
 
 We found this rule independently. [Alm26]_ names it: a sender's permission to send, together with
@@ -56,15 +56,15 @@ from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
 Levels = dict[int, int]
-"""Permits, by process: up to which of its messages."""
+"""Permits: by process, the number of its message up to which they hold."""
 Copies = list[tuple[Levels, Message]]
-"""Copies to one destination that wait, with the permits that each still needs."""
+"""Waiting copies to one destination, each with the permits that it still needs."""
 Marked = tuple[int, int]
 """The place on the channel, or the number acknowledged (0 in a mere permit); and the mark."""
 
 
 class PermitsWire(Wire):
-    """Two numbers for each copy; the mark of a message is told by its distance."""
+    """Two numbers for each copy; a message gives its mark as a distance."""
 
     def put_own(self, packet: Packet) -> bytes:
         (first, mark), seq = packet.own, packet.content.seq
@@ -110,15 +110,15 @@ class Permits(Rules):
         n = view.n
         self._output: list[Copies] = [[] for _ in range(n)]
         self._needs: Levels = {}
-        """The permits that what is sent now needs, and those that have come."""
+        """The permits that a send needs now, and those that have arrived."""
         self._permits = [0] * n
         self._mark = 0
-        """Up to this number all own messages are acknowledged by all destinations."""
+        """The number up to which all own messages are acknowledged by all destinations."""
         self._places, self._last = [0] * n, [0] * n
-        """By destination, how many messages are on the channel, and the last one."""
+        """By destination, how many messages were sent on the channel, and the last one's number."""
         self._open: list[list[int]] = [[] for _ in range(n)]
         self._owed: list[list[int]] = [[] for _ in range(n)]
-        """By destination, what it has not acknowledged, and the permits that it waits for."""
+        """By destination, messages it has not acknowledged, and the permits that it waits for."""
         self._word = Message(view, me, 0, 0, b"", None)
 
     def admit(self, others: tuple[int, ...]) -> None:
@@ -127,7 +127,7 @@ class Permits(Rules):
             self._check_queue(sum([bool(output[d]) or len(needs) > (d in needs) for d in others]))
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
-        """Let a copy for each destination wait for the permits that are needed now."""
+        """Queue a copy for each destination, with the permits that it needs now."""
         for dest in others:
             self._open[dest].append(message.seq)
         self._raise_mark()
@@ -139,7 +139,7 @@ class Permits(Rules):
             self._post(dest)
 
     def _post(self, dest: int) -> None:
-        """Let the copies leave, in order, that need no more permits."""
+        """Send copies in order, up to the first that still needs a permit."""
         queue = self._output[dest]
         while queue and not queue[0][0]:
             _, message = queue.pop(0)
@@ -152,43 +152,43 @@ class Permits(Rules):
             self._tell(dest, self._places[dest], message)
 
     def _tell(self, dest: int, first: int, message: Message) -> None:
-        """Send something, and with it the mark."""
+        """Send a message or a word, and with it the mark."""
         mark, owed = self._mark, self._owed[dest]
         self.outbox.append((dest, message, (first, mark)))
         if owed and owed[0] <= mark:
             self._owed[dest] = [level for level in owed if level > mark]
 
     def check(self, packet: Packet) -> str:
-        """Refuse acknowledgements of what was not sent."""
+        """Refuse an acknowledgement of a message that was not sent."""
         first, last = packet.own[0], self._last[packet.source_no]
         is_unsent = not packet.content.seq and first > last and not self.is_stale
         return knows_too_much(last) if is_unsent else ""
 
     def arrived(self, packet: Packet) -> tuple[int, ...] | None:
-        """Take the permit that every message brings."""
+        """Note the permit that every message brings."""
         if packet.content.seq:
             self._hear(packet.source_no, packet.own[1])
         return None
 
     def key(self, packet: Packet) -> int:
-        """Return the place on the channel: only that is waited for."""
+        """Return the place on the channel: packets wait for nothing else."""
         return packet.own[0] << self.shift | packet.source_no
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the place before, for messages."""
+        """Return a message's previous place on the channel; acknowledgements wait for nothing."""
         return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before, up to which all are waited for; 0 if nothing is missing."""
+        """Return the number up to which all messages must be here first; 0 if none is missing."""
         source = packet.source_no
         return source, packet.content.seq - 1 if key > self.reached[source] else 0
 
     def newest(self, sender: int) -> int:
-        """Return 0: places are no numbers of messages, and :meth:`wanted` says what is missing."""
+        """Return 0: places are not message numbers, and :meth:`wanted` says what is missing."""
         return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Acknowledge a message, and note the permit that is needed from now on."""
+        """Acknowledge a message, and note the permit that sends need from now on."""
         message, source = packet.content, packet.source_no
         if message.seq:
             self.reached[source] = self.key(packet)
@@ -205,7 +205,7 @@ class Permits(Rules):
         return ()
 
     def _hear(self, source: int, mark: int) -> None:
-        """Take a permit, and let go what waited for it."""
+        """Note a permit, and send what waited for it."""
         if mark <= self._permits[source]:
             return
         self._permits[source] = mark
@@ -218,7 +218,7 @@ class Permits(Rules):
                 self._post(dest)
 
     def _raise_mark(self) -> None:
-        """Find out up to which number all own messages are acknowledged; permit what waits."""
+        """Raise the mark if more of our messages are acknowledged by all, and send permits."""
         mark = min([numbers[0] for numbers in self._open if numbers], default=self.made + 1) - 1
         if mark > self._mark:
             self._mark = mark
@@ -227,7 +227,7 @@ class Permits(Rules):
                     self._tell(dest, 0, self._word)
 
     def gone(self, source: int) -> None:
-        """Count what it had not acknowledged as delivered, and need none of its permits."""
+        """Count all sent to a process that is gone as delivered; need no permit from it."""
         self.queued -= len(self._output[source])
         self._output[source], self._open[source], self._owed[source] = [], [], []
         self._hear(source, SAVED_MAX)

@@ -12,7 +12,7 @@ section 1 theirs assumes synchronous execution in phases; ours runs on any netwo
 A single logical clock for all groups rules out cycles of waiting: a message waits only for stamps
 lower than its own. What was heard from a process counts for all groups, because its stamps only
 grow and its channel keeps order. Questions and answers also have the number of their sender's last
-message to that process, so that the two can go on if it is lost.
+message to that process, so that the two can go on if that message is lost.
 
 References
 ----------
@@ -37,13 +37,13 @@ from antecede.errors import PeerError
 Stamps = tuple[int, list[int]]
 """The control of a message: its own stamp, and the highest in its past for each group."""
 Word = tuple[bool, int, int]
-"""A question or a promise: which, the stamp, and the last message to that process before it."""
+"""A question or a promise: which of them, the stamp, and the last message before it."""
 JUMP_MAX: Final = 1 << 32
 """How far a stamp may be ahead of our clock; a higher one would use up the clock at once."""
 
 
 class PhasesWire(Wire):
-    """The stamps of a message, by group in the order of their names, or a word."""
+    """The stamps of a message, by group sorted by name, or a word."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -57,7 +57,7 @@ class PhasesWire(Wire):
         return self.groups[message.dests | 1 << message.sender]
 
     def put(self, message: Message) -> bytes:
-        """Return the stamp, and how far the others are below it; 0 for none."""
+        """Return the stamp, and how far the groups' stamps are below it (0 for none); or a word."""
         if not message.seq:
             is_promise, stamp, last = message.control
             return varint(stamp << 1 | is_promise) + varint(last)
@@ -96,8 +96,8 @@ class PhasesWire(Wire):
 class Phases(Rules):
     """One process's clock, the stamps it knows, and how far it has heard from the others.
 
-    After the senders, the next places are what was heard of each member, so that their keys are
-    stamps, and the last are channels, whose keys count packets. Keys have two more bits for that.
+    ``reached`` has places for senders, then for the stamps heard from each member, then for
+    channels, whose keys count packets. Keys have two more bits to tell these apart.
     """
 
     INFO: ClassVar = ProtocolInfo(
@@ -120,26 +120,26 @@ class Phases(Rules):
         super().__init__(view, me)
         n, self._heard = view.n, view.low + 1
         self._channel = 2 * self._heard
-        """Where the places of stamps begin, and those of channels."""
+        """Where the places of the stamps heard begin, and those of the channels."""
         self.widen(2 * self._channel)
         self._wire = cast("PhasesWire", view.forms)
         masks = self._wire.masks
         others = [view.list(mask & ~(1 << me)) if mask >> me & 1 else () for mask in masks]
         self._others = [[self._heard + member for member in members] for members in others]
-        """By group, if this process is in it, where the others are heard."""
+        """By group, if this process is in it, the places of the stamps heard from its others."""
         self._clock = 0
         self._stamps = [0] * len(masks)
         """The vector of the paper: an integer for each group."""
         self._pending: list[list[tuple[int, int]]] = [[] for _ in masks]
-        """By group, what is here and not delivered: stamps and keys, ascending."""
+        """By group, messages here that are not delivered: (stamp, key), ascending."""
         self._ahead: list[dict[int, Packet]] = [{} for _ in range(n)]
-        """By source, what came too early on its channel."""
+        """By source, packets that came too early on its channel."""
         self._asked, self._lost, self._last = [0] * n, [0] * n, [0] * n
-        """By process: the stamp asked for, up to which message all not here are lost, and our last
-        message to it."""
+        """By process: the stamp asked for; the number up to which all messages not here are lost;
+        and our last message to it."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Take the next stamp, and tell the highest to each group."""
+        """Take the next stamp, and carry the highest stamp sent to each group."""
         self._clock += 1
         message.control = self._clock, self._stamps.copy()
         self._stamps[self._wire.group(message)] = self._clock
@@ -163,7 +163,7 @@ class Phases(Rules):
         return ""
 
     def readmit(self, packet: Packet) -> str:
-        """Note that a held packet came too early, or that its message is not delivered."""
+        """Note again that a held packet came too early, or that its message is not delivered."""
         lost = self._lost[packet.source_no]
         if self._is_early(packet) and not (lost and self._before(packet) <= lost):
             self._ahead[packet.source_no][packet.n] = packet
@@ -176,14 +176,14 @@ class Phases(Rules):
         insort(self._pending[self._wire.group(message)], entry)
 
     def arrived(self, packet: Packet) -> tuple[int, ...]:
-        """Hear packets in the order of their channel."""
+        """Process packets in the order of their channel."""
         self._ahead[packet.source_no][packet.n] = packet
         return self._hear(packet.source_no)
 
     def _hear(self, source: int) -> tuple[int, ...]:
-        """Hear what has its turn on a channel now; if messages before it are lost, it has.
+        """Process the packets of a channel whose turn it is, or that only lost messages precede.
 
-        What follows a question waits until that is answered.
+        A packet that follows a question waits until the question is answered.
         """
         ahead, place, shift = self._ahead[source], self._channel + source, self.shift
         passed = self.reached[place] >> shift
@@ -206,12 +206,12 @@ class Phases(Rules):
         self.reached[place] = max(self.reached[place], _stamp_of(message) << self.shift | place)
 
     def _before(self, packet: Packet) -> int:
-        """Return the number of the message that comes before a packet on its channel, at most."""
+        """Return a bound on the number of the message before a packet on its channel."""
         message = packet.content
         return message.seq - 1 if message.seq else message.control[2]
 
     def _ask(self, packet: Packet) -> None:
-        """Ask the members whose stamps a message waits for, each once for a stamp."""
+        """Ask the members whose stamps a message waits for, each only once for a stamp."""
         for key in self.missing(packet):
             member, stamp = (key & self.low) - self._heard, key >> self.shift
             if 0 <= member < self._heard and stamp > self._asked[member]:
@@ -219,7 +219,7 @@ class Phases(Rules):
                 self.say(member, (False, stamp, self._last[member]))
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the packet before on the channel, and what must be heard and delivered first."""
+        """Return the previous packet on the channel, and what must be heard and delivered first."""
         message, shift, own = packet.content, self.shift, self._heard + packet.source_no
         keys = [packet.n - 1 << shift | self._channel + packet.source_no]
         stamps = message.control[1] if message.seq else ()
@@ -232,7 +232,7 @@ class Phases(Rules):
         return keys
 
     def blocker(self, packet: Packet) -> int:
-        """Return the first of these that is missing; hot, so it makes no list of them."""
+        """Return the first need that is missing; hot, so it builds no list."""
         source, shift, reached = packet.source_no, self.shift, self.reached
         own, channel = self._heard + source, self._channel + source
         if packet.n - 1 > reached[channel] >> shift:
@@ -249,14 +249,14 @@ class Phases(Rules):
         return FREE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Answer a question, or deliver: know what the message's sender knew."""
+        """Answer a question, or merge what a delivered message's sender knew."""
         message, source = packet.content, packet.source_no
         places: tuple[int, ...] = ()
         if _is_question(packet):
             self._clock = max(self._clock, _stamp_of(message))
             self.say(source, (True, self._clock, self._last[source]))
             self._ahead[source].pop(packet.n, None)
-        if self._is_early(packet):  # a question, or some before are lost
+        if self._is_early(packet):  # a question, or a message after lost ones
             channel = self._channel + source
             self.reached[channel] = packet.n << self.shift | channel
             places = self._hear(source)
@@ -272,7 +272,7 @@ class Phases(Rules):
         return source, *places
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """For what is heard of others no number of a message is high enough."""
+        """Return COUNT_MAX for a stamp, because no message number is certain to bring it."""
         place = key & self.low
         if place >= self._channel:
             return packet.source_no, self._before(packet)
@@ -285,12 +285,12 @@ class Phases(Rules):
         return super().need(packet, key)
 
     def lost(self, source: int, seq: int) -> None:
-        """Hear what came after lost messages, and ask for what it waits for."""
+        """Process what came after lost messages, and ask for the stamps that it waits for."""
         self._lost[source] = max(seq, self._lost[source])
         self._hear(source)
 
     def gone(self, source: int) -> None:
-        """Expect no promise of a process."""
+        """Wait for no promise from a process that is gone."""
         place = self._heard + source
         self.reached[place] = COUNT_MAX << self.shift | place
 

@@ -1,15 +1,15 @@
 """Causal broadcast with few counters, in order almost always: after Mostéfaoui and Weiss [MW17]_.
 
-A vector has an entry for each process. Here it has only R, whatever the number of processes, and
-each process counts its messages in K of them, which others share. A message is delivered when all
-counters are as high as its sender's were, but for its own. Others' messages may have raised a
-counter in place of the one that is missing: then order is lost, by chance. The fewer messages are
-on their way at the same time, the less likely that is.
+A usual vector has an entry for each process. This one has only R counters, whatever the number of
+processes; each process counts its messages in K of them, which others share. A message is delivered
+when all counters are as high as its sender's were, not counting itself. If other messages have
+raised the counters in place of a missing one, order is lost. The fewer messages travel at the same
+time, the less likely that is.
 
 Differences from the paper
 --------------------------
-Only the abstract was available to us, and the rules as others cite them: this is a reconstruction.
-The counters of a process are drawn by a hash of its position, so that all know them without a word.
+Only the abstract and the rules as others cite them were available to us: this is a reconstruction.
+A process's counters are drawn by a hash of its position, so all know them without being told.
 
 References
 ----------
@@ -31,7 +31,7 @@ COUNTERS_MAX = 1 << 16
 
 
 def _as_count(option: str, value: object, _members: tuple[str, ...]) -> int:
-    """Return one of the options, a number of counters."""
+    """Return the value of an option that is a number of counters."""
     if type(value) is not int or not 1 <= value <= COUNTERS_MAX:
         msg = f"{option}={shown(value)} is no number of counters; expected 1 to {COUNTERS_MAX}"
         raise UsageError(msg)
@@ -72,7 +72,7 @@ class ProbabilisticWire(Wire):
 
 
 class Probabilistic(Rules):
-    """One process's counters: they are places, so keys are counts. Messages have places behind."""
+    """One process's counters: each is a place whose keys are counts; places for senders follow."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="few counters that processes share; order is lost by chance",
@@ -106,7 +106,7 @@ class Probabilistic(Rules):
         self._raised = [counters_of(place, counters, own) for place in range(view.n)]
         """By process, the counters that its messages raise."""
         self._uncounted = 0
-        """Own messages that the counters here do not show yet: when something arrives, they do."""
+        """Own messages that the counters do not include yet; they do once something arrives."""
         self._gone = 0
 
     @classmethod
@@ -122,7 +122,7 @@ class Probabilistic(Rules):
         return self._raised[sender]
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Raise the own counters, and send all along."""
+        """Send all counters along, with our own raised."""
         self._uncounted += 1
         counts = [key >> self.shift for key in self.reached[: self._counters]]
         for place in self._raised[self.me]:
@@ -140,7 +140,7 @@ class Probabilistic(Rules):
         return ""
 
     def arrived(self, packet: Packet) -> tuple[int, ...] | None:
-        """Count our own messages."""
+        """Add our own messages to the counters."""
         count, self._uncounted = self._uncounted, 0
         return self._raise(self.me, count) if count else None
 
@@ -158,7 +158,7 @@ class Probabilistic(Rules):
         return self._raise(packet.content.sender, 1)
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return all messages of a process that raises the counter, rather of one that is gone."""
+        """Return all messages of a process that raises the counter, preferably one that is gone."""
         place = key & self.low
         raisers = [number for number, own in enumerate(self._raised) if place in own]
         gone = [number for number in raisers if self._gone >> number & 1]
@@ -166,22 +166,22 @@ class Probabilistic(Rules):
         return who, SAVED_MAX if key > self.reached[place] else 0
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return the counter waited for, by the same process."""
+        """Return the count waited for, from the process that :meth:`wanted` chooses."""
         return Need(self.view.members[self.wanted(packet, key)[0]], key >> self.shift, "count")
 
     def gone(self, source: int) -> None:
-        """Blame it for the counters that it raises."""
+        """Remember who is gone: missing counts are attributed to it."""
         self._gone |= 1 << source
 
     def follows(self, packet: Packet, other: Packet) -> bool:
         return False
 
     def newest(self, sender: int) -> int:
-        """Return 0: counters are no numbers of messages."""
+        """Return 0: counts are not message numbers."""
         return 0
 
     def keep(self, saved: Saved) -> None:
-        """Keep what the endpoint does not, and check the counters."""
+        """Save or restore what the endpoint does not, and check the counters."""
         self._gone = saved.mask("gone", self._gone, self.view.n)
         self._uncounted = saved.number("uncounted", self._uncounted, 0, self.made)
         is_right = not any(key >> self.shift for key in self.reached[self._counters :])

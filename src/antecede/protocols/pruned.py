@@ -32,7 +32,7 @@ too, but by S2 the sender never keeps both, and R5 and R6 spread this, so it nev
 (tested). ``notes()`` counts what was pruned, one per destination of an entry: ``just_replaced`` in
 S2, ``just_delivered`` in R4, ``already`` in R5 and R6, where delivered and replaced look alike.
 
-:mod:`antecede.protocols.specs.pruned` is the algorithm as printed, by names, with R8.
+:mod:`antecede.protocols.specs.pruned` is the algorithm as printed, with names and R8.
 
 References
 ----------
@@ -54,7 +54,7 @@ from antecede.endpoint.rules import NOBODY, Own, Saved, View
 
 
 class PrunedWire(LogWire):
-    """CI_m, which all copies share, and DC, which one copy adds."""
+    """CI_m, which all copies share, and DC, which each copy adds."""
 
     def spell(self, packet: Packet) -> object:
         """Return sorted entries (sender, clock, destinations), and sorted pairs (sender, clock)."""
@@ -88,7 +88,7 @@ class Pruned(Logged):
         self._replaced = self._delivered = self._already = 0
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """S1 to S5; S3 is done by the form of the log."""
+        """S1 to S5; the form of the log does S3."""
         before = logs.named(self._log)
         needs = super().stamp(message, others, event, after)
         tops, log = message.control  # S4
@@ -100,7 +100,7 @@ class Pruned(Logged):
     def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
         """R4 to R7, after R1 to R3; R8 never finds anything, and the log's form does R9.
 
-        Of the destinations that either side names, those that do not stay are *already* pruned.
+        Destinations that either side names and that do not stay count as pruned *already*.
         """
         rest = message.dests & ~(1 << message.sender | 1 << self.me)  # R4: just delivered
         self._delivered += 1
@@ -108,7 +108,7 @@ class Pruned(Logged):
         mine, theirs = self._log, logs.entered(tops, log, key, rest, self.low)[1]
         super().merge(message, key, tops, log)  # R5 to R7
         common = {key: mask for key, mask in self._log.items() if key in mine and key in theirs}
-        # What stays counts once for each side that named it.
+        # Subtract what stays, once for each side that named it.
         self._already += logs.named(mine) + logs.named(theirs)
         self._already -= logs.named(self._log) + logs.named(common)
 

@@ -18,12 +18,12 @@ after everything since.) At the receiver the message enters SENT_CONC, by R3; th
 lemma 3 says and orders less. Multicast: a send counts once per destination, and so does R3; with
 the receiver's cell alone, as printed, order is lost. DELIV counts the unbroken beginning of each
 channel: on networks that are not FIFO, messages of one channel may be delivered out of order, and
-the number of deliveries would confuse them. Figure 3 carries no MCV, so the maximum in definition
-5.3 is taken over what the message tells: which of the receiver's sends the sender's prefix covers.
+the number of deliveries would confuse them. Figure 3 carries no MCV, so definition 5.3 takes its
+maximum over what the message shows: which of the receiver's sends the sender's prefix covers.
 
-A count does not say which message it stands for. So two vectors travel too: of each process, the
-number of its last message in the prefix, and of its last one known. ``waiting()`` and ``skip`` need
-the first: what is missing is not later.
+A count does not say which message it stands for. So two vectors travel too: for each process, the
+number of its last message in the prefix, and of its last known message. ``waiting()`` and ``skip``
+need the first: a missing message is no later than that.
 
 References
 ----------
@@ -52,11 +52,11 @@ from antecede.errors import PeerError
 
 Rows = list[Row]
 Control = tuple[Rows, Rows, list[int], list[int]]
-"""SP_M, SC_M, and the keys of the last messages in the prefix and known."""
+"""SP_M, SC_M, the keys of the last messages in the prefix, and of the last known messages."""
 
 
 class SemanticWire(Wire):
-    """The last messages known, how far before them the prefix ends, and the cells of both."""
+    """The last known messages, how far before them the prefix ends, and both matrices' cells."""
 
     def put(self, message: Message) -> bytes:
         prev, conc, first, last = message.control
@@ -89,12 +89,12 @@ class SemanticWire(Wire):
         return (prev, conc, first, last), at
 
     def spell(self, packet: Packet) -> object:
-        """Return SP_M and SC_M: rows by the members' order."""
+        """Return SP_M and SC_M: rows in the order of members."""
         return tuple(map(tuple, packet.content.control[:2]))
 
 
 class Semantic(Counted):
-    """One process's two matrices, and how far its own events are covered."""
+    """One process's two matrices, and how many of its own events are in MCV."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="only the dependencies that sends declare",
@@ -119,13 +119,13 @@ class Semantic(Counted):
         self._covered = 0
         """MCV(e)[i]."""
         self._open: list[tuple[int, int]] = []
-        """Own sends after ``_covered``, oldest first: their events and numbers."""
+        """Own sends after ``_covered``, oldest first: (event, number)."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """E1 to E7."""
         me, key = self.me, message.seq << self.shift | self.me
         is_dependent = after > self._covered  # E1, by definition 5.2
-        if is_dependent:  # E2 to E5: SENT_PREV takes in SENT_CONC, which is then empty
+        if is_dependent:  # E2 to E5: add SENT_CONC to SENT_PREV and empty it
             nothing = (0,) * self.view.n
             for k, conc in enumerate(self._conc):
                 if any(conc):
@@ -159,7 +159,7 @@ class Semantic(Counted):
         return [row[me] << shift | k for k, row in enumerate(packet.content.control[0])]
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the last message of a process in the prefix: what a count means is not later."""
+        """Return a process's last message in the prefix: the missing one is no later than that."""
         sender = key & self.low
         return sender, packet.content.control[2][sender] >> self.shift
 
@@ -179,14 +179,14 @@ class Semantic(Counted):
         self._first = list(map(max, self._first, first))
         self._last = list(map(max, self._last, last))
         self._last[sender] = max(self._last[sender], message.seq << self.shift | sender)
-        # Definition 5.3 for this process's own events: those that a peer's prefix covers. A peer
-        # knows of our events only through our sends, so the events covered end with one.
+        # Definition 5.3 for our own events: those that a peer's prefix covers. A peer knows of
+        # our events only through our sends, so the last event covered is a send.
         while self._open and self._open[0][1] <= self._first[self.me] >> self.shift:
             self._covered = self._open.pop(0)[0]
         return places
 
     def _count(self, sender: int, n: int, seq: int) -> tuple[int, ...]:
-        """Count a delivery in the unbroken beginning of its channel; return where that grew."""
+        """Count a delivery in the unbroken beginning of its channel; return what rose."""
         ahead, count = self._ahead[sender], self.reached[sender] >> self.shift
         ahead[n] = seq
         if n != count + 1:
@@ -198,7 +198,7 @@ class Semantic(Counted):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a message is in the prefix that a packet's message follows."""
+        """Return whether a message is in the prefix that a packet's message follows."""
         return packet.content.control[2][sender] >> self.shift >= seq
 
     def kept(self) -> object:

@@ -1,6 +1,6 @@
 """Semantic causal order with logs like those of [KS98]_, as [GK00]_ says is possible.
 
-``semantic`` carries two matrices. [GK00] says, without showing how, that its idea can be put on
+``semantic`` carries two matrices. [GK00] says, without showing how, that its idea can be applied to
 algorithms that carry less. Here each message carries, of the messages that it depends on, those
 that someone may still have to wait for, as under ``optimal``. Each send names the last local event
 that the message depends on (``send(..., after=)``).
@@ -14,16 +14,16 @@ only for messages that it depends on. With the default ``after`` this is causal 
 Cost
 ----
 If everything depends on everything, copies carry as much as under ``optimal``; if most messages
-depend on something but not on all, *more*, because fewer sends replace what was sent before.
+depend on some messages but not on all, they carry *more*, because fewer sends replace earlier ones.
 
 Differences from the paper
 --------------------------
-Neither paper describes this algorithm. [KS98] tells that a message is done by its absence: an entry
-is missing although its sender has a newer one. That needs a sender's messages to form a chain, and
-here they do not. So a log states what it knows of: for each sender a *prefix* (all its messages up
-to a number) and *points* beyond it. Absence means done only for a message that the log knows of:
-one with an entry, or one that joins on to the prefix. (In Opt-Track [HKS18]_, the nearest relative,
-a write depends on what its process has read; a process's own writes still form a chain.)
+Neither paper describes this algorithm. In [KS98] absence shows that a message is *done*, no longer
+relevant: its entry is missing although its sender has a newer one. That needs a sender's messages
+to form a chain, and here they do not. So a log states what it knows of: for each sender a *prefix*
+(all its messages up to a number) and *points* beyond it. Absence means done only for a message
+that the log knows of. (In Opt-Track [HKS18]_, the nearest relative, a write depends on what its
+process has read; a process's own writes still form a chain.)
 
 - The process keeps the log after each of its recent events. A message that depends on event k
   carries the log after k. What it replaces there for its destinations is dropped, as in SND(2) and
@@ -32,12 +32,12 @@ a write depends on what its process has read; a process's own writes still form 
   delivered: an unbroken beginning of the channel, and those beyond it.
 - Only the last ``window`` logs are kept. An older ``after`` counts as the oldest log kept: this is
   safe, but may order more than was asked for.
-- At most ``points`` points per sender are kept. A point that is forgotten makes others keep what is
-  done; this costs bytes, not order.
+- At most ``points`` points per sender are kept. If a point is forgotten, others keep entries that
+  are done; this costs bytes, not order.
 
-With both without limit the log is exactly what the Propagation Constraints of [KS98] require,
-applied to semantic dependence (tested), but the state grows with the run. With the default limits
-it is more in rare cases.
+With neither limit the log is exactly what the Propagation Constraints of [KS98] require, applied to
+semantic dependence (tested), but the state grows with the run. With the default limits the log is
+larger in rare cases.
 
 References
 ----------
@@ -71,7 +71,7 @@ Known = tuple[Log, Prefixes, list[int]]
 """A log: messages with destinations left, prefixes, and points beyond them, ascending."""
 Shared = tuple[Log, Prefixes]
 Single = tuple[list[int], list[int]]
-"""What one copy says besides: needs, and points."""
+"""What one copy carries besides: its needs, and its points."""
 Pairs = tuple[tuple[str, int], ...]
 
 
@@ -108,7 +108,7 @@ class SemanticOptimalWire(Wire):
         return put_ascending(needs) + put_ascending(points)
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
-        """Read both; points are beyond the prefixes, and are no entries."""
+        """Read both; points are beyond the prefixes and have no entries."""
         needs, at = logs.get_keys(data, at, packet.content)
         points, at = logs.get_keys(data, at, packet.content)
         log, prefixes = packet.content.control
@@ -126,7 +126,7 @@ class SemanticOptimalWire(Wire):
         return logs.size(sum(map(len, self.spell(packet))), self._known(packet)[0])
 
     def _known(self, packet: Packet) -> Known:
-        """Return what one copy tells, with its needs among the entries."""
+        """Return the log that one copy carries, with its needs among the entries."""
         (log, prefixes), (needs, points) = _parts(packet)
         bit = 1 << packet.dest_no
         return log | {key: log.get(key, 0) | bit for key in needs}, prefixes, points
@@ -159,7 +159,7 @@ class SemanticOptimal(Unordered):
         self._points: int = view.options["points"]
         self._nothing: Known = {}, list(range(view.n)), []
         self._at: list[int] = []
-        """Recent events, and the log after each; logs never change."""
+        """Recent events, and the log after each; logs are never modified."""
         self._logs: list[Known] = []
         self._first = 0
         """The first event with a log; before it nothing had happened."""
@@ -178,13 +178,13 @@ class SemanticOptimal(Unordered):
         return self._logs[-1] if self._logs else self._nothing
 
     def _log_after(self, event: int) -> Known:
-        """Return the log after an event; for one that is too old, the oldest log kept."""
+        """Return the log after an event; after one that is too old, the oldest log kept."""
         if not self._at or event < self._first:
             return self._nothing
         return self._logs[max(0, bisect_right(self._at, event) - 1)]
 
     def _merge(self, theirs: Log, prefixes: Prefixes, points: list[int], event: int) -> None:
-        """Merge another log into the latest: what one side knows of and lacks is done."""
+        """Merge a log into the latest: what either side knows of but has no entry for is done."""
         mine, my_prefixes, my_points = self._latest()
         low = self.low
         log: Log = {}
@@ -203,7 +203,7 @@ class SemanticOptimal(Unordered):
         self._logs = [*self._logs, (log, longer, beyond)][-self._window :]
 
     def _joined(self, prefixes: Prefixes, keys: Iterable[int], log: Collection[int]) -> list[int]:
-        """Lengthen prefixes by what joins on to them; return the points beyond, without entries."""
+        """Extend prefixes by keys that continue them; return the points beyond, without entries."""
         low, step = self.low, 1 << self.shift
         beyond = sorted({key for key in keys if key > prefixes[key & low]})
         for key in beyond:
@@ -255,7 +255,7 @@ class SemanticOptimal(Unordered):
         return self.places[sender]
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a packet's message depends on another."""
+        """Return whether a packet's message depends on another."""
         key, ((log, prefixes), (needs, points)) = seq << self.shift | sender, _parts(packet)
         return key <= prefixes[sender] or key in log or key in points or key in needs
 
@@ -301,7 +301,7 @@ def _parts(packet: Packet) -> tuple[Shared, Single]:
 
 
 def _spelt(view: View, known: Known) -> tuple[Entries, Pairs, Pairs]:
-    """Return a log by names; a prefix that ends with the sender's last entry goes unsaid."""
+    """Return a log with names; omit a prefix that ends with the sender's last entry."""
     log, prefixes, points = known
     last = logs.newest(view, log)
     said = [key for key, newest in zip(prefixes, last, strict=True) if key != newest]

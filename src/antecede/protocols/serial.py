@@ -2,7 +2,7 @@
 
 Only the process that has the token may send, so all sends are totally ordered. The token knows the
 latest message to each process. A message names the latest one to its destination and waits for it
-there. So every process even delivers what others send it in the order of the token.
+there. So every process even delivers all that others send it in the order in which it was sent.
 
 Differences from the paper
 --------------------------
@@ -10,11 +10,11 @@ In [KS98]_ every process keeps the entries, so a message carries one (broadcast)
 (multicast) of them. Here they travel with the token, and a copy carries only the one for its
 destination; with ``entries='all'`` it carries them all, as in the paper, and so does the token:
 without that, order is lost. The latest message to a process does not count that process's own;
-otherwise it could send before it has delivered, and its message would stand for one that it has
-not. The first member is the token's home: others request the token from it, and return it when they
-have sent what they had, so an idle system sends nothing. If a process that has the token is
-declared gone, its home goes on with the token as it was lent; if the home is gone, the next member
-becomes the home, with a new token.
+otherwise it could send before it has delivered, and its message would replace one that it has not
+delivered. The first member is the token's home: others request the token from it, and return it
+when they have sent all their messages, so an idle system sends nothing. If a process that has the
+token is declared gone, the home continues with the token as it was lent; if the home is gone, the
+next member becomes the home, with a new token.
 
 References
 ----------
@@ -38,7 +38,7 @@ Token = dict[int, int]
 
 
 class SerialWire(Wire):
-    """One entry, or all; of control packets, a wish has none, and the token begins with a 1."""
+    """One entry, or all; a request for the token has none, and the token counts itself as one."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -111,7 +111,7 @@ class SerialWire(Wire):
 
 
 class Serial(Rules):
-    """One process, its messages that wait for the token, and the token while it is here."""
+    """One process, its messages that wait for the token, and the token while it has it."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="sends one at a time, by a token",
@@ -135,7 +135,7 @@ class Serial(Rules):
         self._home = 0
         self._token: Token | None = {} if me == 0 else None
         self._lent: tuple[int, Token] | None = None
-        """At home, who has the token, and what it was when it left."""
+        """At home, which process has the token, and the token as it was when it left."""
         self._queue: list[Message] = []
         self._wishes: list[int] = []
         self._has_asked, self._gone = False, 0
@@ -153,13 +153,13 @@ class Serial(Rules):
         self.queued = len(self._queue)
 
     def _wish(self) -> None:
-        """Ask for the token, once, if something waits for it."""
+        """Ask for the token, only once, if messages wait for it."""
         if self._queue and self.me != self._home and not self._has_asked:
             self._has_asked = True
             self.say(self._home, None)
 
     def _send_queue(self, token: Token) -> None:
-        """Send all that waits, in order: each copy names the latest message to its destination."""
+        """Send all waiting messages; each copy names the latest message to its destination."""
         shift, me = self.shift, self.me
         for message in self._queue:
             if self._carries_all:
@@ -183,7 +183,7 @@ class Serial(Rules):
         return NOBODY if packet.own is None else [packet.own]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Deliver a message, note a wish, or use the token and pass it on."""
+        """Deliver a message, note a request, or use the token and pass it on."""
         message, source = packet.content, packet.source_no
         if message.seq:
             self.reached[source] = message.seq << self.view.shift | source
@@ -202,7 +202,7 @@ class Serial(Rules):
         return ()
 
     def _lend(self) -> None:
-        """Pass the token to who wished for it first."""
+        """Pass the token to the process that asked for it first."""
         if self._token is not None and self._wishes:
             dest, token = self._wishes.pop(0), self._token
             self._token, self._lent = None, (dest, dict(token))
@@ -213,7 +213,7 @@ class Serial(Rules):
         return key & self.low == sender and key >> self.shift >= seq
 
     def gone(self, source: int) -> None:
-        """Go on without the token that it has, or without the home that it was."""
+        """Replace the token if a process that is gone had it, and the home if it was that."""
         self._gone |= 1 << source
         self._wishes = [other for other in self._wishes if other != source]
         if self._lent is not None and self._lent[0] == source:

@@ -8,8 +8,8 @@ Differences from the paper
 --------------------------
 We could not read the paper itself; [MF95]_ section 2 states the rules. There the server's test
 leaves out the sender's own entry, so it needs channels that keep order. Ours compares all entries
-with the vector before the message, and does not. The number of a process's latest request stands
-for their count.
+with the vector before the message, so it does not. The number of a process's latest request stands
+for the count of its requests.
 
 References
 ----------
@@ -52,10 +52,10 @@ class Server(Rules):
         self._server = view.numbers[cast("str", view.options["server"])]
         self._is_server = me == self._server
         self._latest = list(range(view.n))
-        """``V_i``: by process, the key of its latest request. At the server ``reached`` is V_s."""
+        """``V_i``: by process, the key of its latest request. The server's V_s is ``reached``."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """V_m is V_i as it was; then a request counts."""
+        """Carry V_i as it was (V_m); then enter the message into V_i if it is a request."""
         message.control = self._latest.copy()
         if others == (self._server,):
             self._latest[self.me] = message.seq << self.view.shift | self.me

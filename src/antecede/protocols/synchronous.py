@@ -2,7 +2,7 @@
 
 A process that has sent a message does nothing until the receiver has delivered and acknowledged it.
 Then any two sends on a causal chain have a delivery between them, and order comes for free. But two
-processes that send to each other at once wait for each other, as figure 1 of [MF95]_ shows.
+processes that send to each other at once wait for each other forever, as [MF95]_ figure 1 shows.
 
 Differences from the paper
 --------------------------
@@ -29,7 +29,7 @@ from antecede.errors import UsageError
 
 
 class SynchronousWire(Wire):
-    """Nothing; an acknowledgement has the number of a message."""
+    """Nothing for a message; an acknowledgement has the number of its message."""
 
     def put(self, message: Message) -> bytes:
         return b"" if message.seq else varint(message.control)
@@ -44,7 +44,7 @@ class SynchronousWire(Wire):
 class Synchronous(Rules):
     """One process, which either runs or is blocked until its message is delivered.
 
-    After the senders comes a place for acknowledgements. Keys have one more bit for it.
+    ``reached`` has one more place, for acknowledgements, and keys one more bit for it.
     """
 
     INFO: ClassVar = ProtocolInfo(
@@ -68,7 +68,7 @@ class Synchronous(Rules):
         """The place of acknowledgements."""
         self.widen(2 * self._acks)
         self._awaited: tuple[int, int] | None = None
-        """Whom an acknowledgement of which message is awaited from."""
+        """The process whose acknowledgement is awaited, and the number of the message."""
 
     def admit(self, others: tuple[int, ...]) -> None:
         if self._awaited is not None:
@@ -117,7 +117,7 @@ class Synchronous(Rules):
         return Need(self.view.members[dest], seq, "ack")
 
     def gone(self, source: int) -> None:
-        """Expect no acknowledgement."""
+        """Wait for no acknowledgement from a process that is gone."""
         if self._awaited is not None and self._awaited[0] == source:
             self._go_on(self._awaited[1])
 

@@ -1,22 +1,22 @@
 """Multicast over a tree of links that keep order, without control: after Blessing et al. [BCD17]_.
 
 Processes form a tree. A message goes along the tree to its destinations, and every process on the
-way passes it on in the order in which messages reach it. Between two processes there is one path
-only, so nothing can overtake: whatever a message causes must take the same links behind it.
+way passes it on in the order in which messages reach it. Between two processes there is only one
+path, so nothing can overtake: the effects of a message must take the same links behind it.
 
-Why this is safe: let m be on its way from v0, its sender, by v1, v2 and so on to d. Every process
-on this way takes m before anything that m caused. For v0 this is so. What comes to the next process
-by the link that brings m was sent on behind m, for the process before had taken m first. What comes
-there from elsewhere was sent on this side of the link; a chain from m to it has crossed the link,
-behind m or with it. So d, which is the last process on the way, delivers m first.
+Why this is safe: let m travel from its sender v0 by v1, v2 and so on to d. Every process on this
+path gets m before any effect of m. This holds for v0. An effect that reaches the next process by
+the link that brings m was sent behind m, because the process before got m first. An effect that
+gets there from elsewhere was sent on this side of the link; the chain from m to it has crossed the
+link, behind m or with it. So d, the last process on the path, delivers m first.
 
 Differences from the paper
 --------------------------
 The paper's processes are actors in a tree that grows; here the tree is fixed for a view. A message
 goes only where it has destinations. A sender that is among its own destinations delivers at once.
-The links of the paper keep order; here each packet also names the message before it on its link, so
-that whoever lost one can tell which. In pull mode processes pass on what their application has not
-taken yet, and each application takes in that order.
+The links of the paper keep order; here each packet also names the previous message on its link, so
+that a process that lost one can tell which. In pull mode processes also pass on what their
+application has not taken yet, and each application takes messages in that order.
 
 References
 ----------
@@ -51,12 +51,12 @@ def _as_tree(option: str, value: object, members: tuple[str, ...]) -> Links | No
 
 
 def default_links(n: int) -> list[tuple[int, int]]:
-    """Return the links of a binary tree: each place but the first, with the one above it."""
+    """Return the links of a binary tree: each place but the first with its parent."""
     return [((place - 1) // 2, place) for place in range(1, n)]
 
 
 class Tree(Chained):
-    """A process, its neighbours in the tree, and whom it reaches by each."""
+    """A process, its neighbours in the tree, and whom it reaches through each."""
 
     INFO: ClassVar = ProtocolInfo(
         idea="messages go along a tree of links that keep order",
@@ -97,14 +97,14 @@ class Tree(Chained):
             beside[one].append(other)
             beside[other].append(one)
         self._sides = {near: _side(beside, me, near) for near in sorted(beside[me])}
-        """By neighbour, all whom it leads to, as a mask."""
+        """By neighbour, all processes on its side of the tree, as a mask."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> None:
-        """Let the message set out towards its destinations."""
+        """Send the message along the tree towards its destinations."""
         self._pass_on(message, self.me)
 
     def _pass_on(self, message: Message, source: int) -> None:
-        """Pass a message on to every side with a destination, except where it came from."""
+        """Pass a message on to each side with a destination, except back to where it came from."""
         due = message.dests & ~(1 << message.sender)
         for near, side in self._sides.items():
             if near != source and due & side:
@@ -123,7 +123,7 @@ class Tree(Chained):
 
 
 def _side(beside: list[list[int]], me: int, near: int) -> int:
-    """Return whom a neighbour leads to, as a mask."""
+    """Return the processes on a neighbour's side of the tree, as a mask."""
     side, rest = 0, [(near, me)]
     while rest:
         here, behind = rest.pop()

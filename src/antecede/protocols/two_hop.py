@@ -73,10 +73,10 @@ class TwoHop(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._known = [list(range(view.n)) for _ in range(view.n)]
-        """(2) By destination, the key of each sender's latest message to it; (1) is a row of it."""
+        """(2) By destination, the key of each sender's latest message to it; (1) is our row."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """(1) for all, and (2) for each copy, as they are before this message."""
+        """Carry (1) in the message and (2) in each copy, as they are before this message."""
         known, me, key = self._known, self.me, message.seq << self.view.shift | self.me
         message.control = [column[me] - me | dest for dest, column in enumerate(known)]
         own = {dest: known[dest].copy() for dest in others}
@@ -88,7 +88,7 @@ class TwoHop(Rules):
         return packet.own
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Know what the sender has sent; what it knew of others is not passed on."""
+        """Learn what the sender has sent; what it knew of others is not passed on."""
         message = packet.content
         sender, dests = message.sender, message.dests & ~(1 << message.sender)
         self.reached[sender] = newest = message.seq << self.view.shift | sender

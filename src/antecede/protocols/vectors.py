@@ -12,8 +12,8 @@ trace in clock or table; the literal rules would lose order. The clock ticks onl
 counts messages; the paper's also ticks at a delivery, which changes nothing for the order.
 
 After ``skip``: the vector for a destination is the maximum over messages to it. If one of these is
-lost, the vector may ask for messages that are for others, and that no message to this process will
-ever tell of. So a message that asks for a lost one waits for nothing else but what is held.
+lost, the vector may wait for messages to others, of which no message to this process will ever
+tell. So a message that asks for a lost one then waits only for messages that are held.
 
 References
 ----------
@@ -32,14 +32,14 @@ from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View, Wire
 from antecede.errors import PeerError
 
 Vector = tuple[int, ...]
-"""The number of a message of each process."""
+"""For each process, the number of a message."""
 Table = dict[int, Vector]
 Control = tuple[Vector, Table]
-"""t_M, the time of a message, and V_M: the latest vector for each destination known of."""
+"""t_M, the time of a message, and V_M: the latest vector for each known destination."""
 
 
 class VectorsWire(Wire):
-    """t_M as clocks, whose vectors follow, and how far each of them is below t_M."""
+    """t_M as clocks, which destinations have a vector, and how far each vector is below t_M."""
 
     def put(self, message: Message) -> bytes:
         time, table = message.control
@@ -107,7 +107,7 @@ class Vectors(Rules):
         """V_P; ``reached`` is T_P."""
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """Tick; the message carries T_P and V_P; then V_P has T_P for its destinations."""
+        """Tick; the message carries T_P and V_P; then enter T_P into V_P for its destinations."""
         self.reached[self.me] = message.seq << self.shift | self.me
         time = self._time()
         message.control = time, self._latest.copy()
@@ -120,7 +120,7 @@ class Vectors(Rules):
         return tuple([key >> shift for key in self.reached])
 
     def needs(self, packet: Packet) -> list[int]:
-        """Deliver when T_P >= V_M[me]."""
+        """Wait until T_P >= V_M[me]."""
         wanted = packet.content.control[1].get(self.me)
         if wanted is None:
             return NOBODY
@@ -128,12 +128,12 @@ class Vectors(Rules):
         return [number << shift | k for k, number in enumerate(wanted)]
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """V_P takes in V_M, and t_M for the destinations; T_P takes in t_M."""
+        """Merge V_M into V_P, t_M into V_P for the destinations, and t_M into T_P."""
         message, me, latest = packet.content, self.me, self._latest
         time, table = message.control
         dests = message.dests & ~(1 << message.sender)
         for dest, vector in table.items():
-            if dest != me and not dests >> dest & 1:  # t_M is not below what it replaces
+            if dest != me and not dests >> dest & 1:  # for dests, t_M is at least as high
                 latest[dest] = _larger(latest.get(dest), vector)
         for dest in self.view.list(dests & ~(1 << me)):
             latest[dest] = _larger(latest.get(dest), time)
@@ -151,7 +151,7 @@ class Vectors(Rules):
         return spelt(self.view, self._time(), self._latest)
 
     def keep(self, saved: Saved) -> None:
-        """Keep V_P; the endpoint keeps T_P."""
+        """Save or restore V_P; the endpoint does so for T_P."""
         now = self._time()
 
         def get(entry: object) -> tuple[int, Vector]:
@@ -169,14 +169,14 @@ class Vectors(Rules):
 
 
 def _larger(mine: Vector | None, theirs: Vector) -> Vector:
-    """Return the larger number of each process; often one vector has all of them."""
+    """Return the larger number for each process; often one vector has all of them."""
     if mine is None or all(map(le, mine, theirs)):
         return theirs
     return mine if all(map(ge, mine, theirs)) else tuple(map(max, mine, theirs))
 
 
 def spelt(view: View, time: Vector, table: Table) -> object:
-    """Return a time and vectors by names, sorted."""
+    """Return a time and vectors with names, sorted."""
     names, order = view.members, [view.numbers[name] for name in sorted(view.members)]
     rows = [(names[d], tuple([row[k] for k in order])) for d, row in table.items()]
     return tuple([(names[k], time[k]) for k in order]), tuple(sorted(rows))

@@ -9,8 +9,8 @@ Differences from the paper
 --------------------------
 Only the abstract was available to us. This is a reconstruction, not the authors' protocol: vectors
 of counts within each zone, and gateways that relay. Filtering general multicast timestamps by
-topology is not attempted. The count of a process in a zone is the number of its packet on the
-channel to each member. In pull mode a gateway relays what its application has taken.
+topology is not attempted. A process's count in a zone is the number of its packet on the channel
+to each member. In pull mode a gateway relays only what its application has taken.
 
 References
 ----------
@@ -30,11 +30,11 @@ from antecede.errors import PeerError, UsageError
 
 Names = tuple[str, ...]
 Control = tuple[int, list[int]]
-"""The number of a zone, and a count for each of its members, in order."""
+"""The number of a zone, and a count for each of its members, in their order."""
 
 
 def as_tree(option: str, value: object, members: Names) -> tuple[Names, ...]:
-    """Return the option ``zones``; refuse those connected in more than one way, or not at all."""
+    """Return the option ``zones``; refuse zones connected in more than one way, or not at all."""
     zones = as_parts(option, value, members)
     joined, rest = set(zones[0]), list(zones[1:])
     while rest:
@@ -109,7 +109,7 @@ class Zones(Counted):
         super().__init__(view, me)
         self._zones = cast("ZonesWire", view.forms).zones
         self._counts = {zone: 0 for zone, members in enumerate(self._zones) if me in members}
-        """By zone of ours, how often we have sent in it."""
+        """By zone of ours, how many packets we have sent in it."""
         self._shared = {
             member: zone for zone in self._counts for member in self._zones[zone] if member != me
         }
@@ -119,7 +119,7 @@ class Zones(Counted):
             self._spread(zone, message)
 
     def _spread(self, zone: int, old: Message) -> None:
-        """Broadcast in one zone, as a message of this process."""
+        """Broadcast a message in one zone, as if it were from this process."""
         me, shift, reached, members = self.me, self.view.shift, self.reached, self._zones[zone]
         self._counts[zone] += 1
         counts = [reached[member] >> shift for member in members]
@@ -144,7 +144,7 @@ class Zones(Counted):
         return ""
 
     def needs(self, packet: Packet) -> list[int]:
-        """Return the counts, without this packet's own, and without ours."""
+        """Return the counts of the others, without this packet itself."""
         zone, counts = packet.content.control
         source, me, shift = packet.source_no, self.me, self.view.shift
         return [
@@ -165,11 +165,11 @@ class Zones(Counted):
         return self.places[source]
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return what a process has sent or passed on, by its count."""
+        """Return the missing packet as a count of what a process has sent or passed on."""
         return Need(self.view.members[key & self.low], key >> self.view.shift, "relayed")
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        """Tell whether another packet of the same zone is counted in one."""
+        """Return whether a packet's counts include another packet of the same zone."""
         (zone, counts), source = packet.content.control, other.source_no
         is_near = self._shared[source] == zone and other is not packet
         return is_near and counts[self._zones[zone].index(source)] >= other.n

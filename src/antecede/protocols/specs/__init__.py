@@ -1,8 +1,8 @@
-"""Algorithms as their papers print them: by names, step by step, without limits or bytes.
+"""Algorithms as their papers print them: with names, step by step, without limits or bytes.
 
 A specification is a module with the name of its protocol and a class ``Process``: one process of
 the paper. It is there to be read, and to test the rules against: on the same input both send,
-deliver and keep the same. ``VARIANTS`` names the variants in the protocol's record
+deliver and keep the same things. ``VARIANTS`` names the variants in the protocol's record
 (:class:`antecede.endpoint.info.ProtocolInfo`) that it covers besides the default.
 """
 
@@ -18,10 +18,10 @@ SPECIFIED: tuple[str, ...] = tuple(sorted(module.name for module in iter_modules
 class Copy(NamedTuple):
     """One transmission from ``source`` to ``dest``.
 
-    ``number`` counts the messages of the source from 1; what the protocol sends for its own
-    purposes has 0 and no ``dests``. ``control`` is what ``Packet.control`` shows. Where processes
-    pass messages on, ``sender`` is the one who sent it first, and counts it, and ``place`` is the
-    copy's place among all from ``source`` to ``dest``.
+    ``number`` counts the messages of the source from 1; a packet that the protocol sends for its
+    own purposes has 0 and no ``dests``. ``control`` is what ``Packet.control`` shows. Where
+    processes pass messages on, ``sender`` sent this one first and gave it its number, and
+    ``place`` is the copy's place among all from ``source`` to ``dest``.
     """
 
     source: str
@@ -36,7 +36,7 @@ class Copy(NamedTuple):
 class Specified:
     """One process of a specification; it is made by ``Process(me, names, **options)``.
 
-    It keeps what arrives until it can be delivered.
+    It keeps arriving messages until it can deliver them.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Specified:
         return self.release()
 
     def release(self) -> list[Copy]:
-        """Deliver what is ready, in order of arrival, until nothing is."""
+        """Deliver messages that are ready, in order of arrival, until none is."""
         delivered = []
         while (ready := next(filter(self.is_ready, self.waiting), None)) is not None:
             self.waiting.remove(ready)
@@ -63,7 +63,7 @@ class Specified:
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether a message can be delivered."""
+        """Return whether a message can be delivered."""
         raise NotImplementedError
 
     def deliver(self, copy: Copy) -> None:

@@ -31,13 +31,13 @@ class Process(Specified):
         # send (m, M_i) to j
         for j in sorted(dests, key=self.names.index):
             self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
-        # all constraints on j are replaced by the one that m is
+        # m replaces all constraints on j
         for j in dests:
             self.replace(j)
         self.trim()
 
     def replace(self, j: str) -> None:
-        """Let the message that now goes to j stand for all constraints on j."""
+        """Replace all constraints on j by the message that now goes to j."""
         count = self.m.get((self.i, j), 0) + 1
         self.m = {cell: n for cell, n in self.m.items() if cell[1] != j} | {(self.i, j): count}
 
@@ -63,7 +63,7 @@ class Process(Specified):
         return chosen
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Receive a message, or an extra one; of those that are ready, extra ones go first."""
+        """Receive a message, or an extra one; of the ready ones, deliver extra ones first."""
         self.waiting.append(copy)
         delivered = []
         while ready := sorted(filter(self.is_ready, self.waiting), key=lambda one: one.number > 0):
@@ -76,16 +76,16 @@ class Process(Specified):
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether for all k: M_m[k, i] <= DELIV_i[k]."""
+        """Return whether for all k: M_m[k, i] <= DELIV_i[k]."""
         return all(n <= self.deliv[k] for (k, d), n in read(copy).items() if d == self.i)
 
     def merge(self, copy: Copy) -> None:
-        """M_i takes in M_m, and m itself."""
+        """Merge M_m into M_i, and enter m itself."""
         carried, j = read(copy), copy.source
         for d in set(self.names) - {self.i, j}:
             theirs = {cell: n for cell, n in carried.items() if cell[1] == d}
             if d in copy.dests:
-                # m waits at d for all that it carries, and stands for it
+                # m waits at d for all constraints that it carries, so it replaces them
                 for cell in [c for c in self.m if c[1] == d and c[0] != self.i]:
                     if self.m[cell] <= theirs.get(cell, 0):
                         del self.m[cell]
@@ -100,7 +100,7 @@ class Process(Specified):
         return self.entries(self.m)
 
     def entries(self, matrix: Matrix) -> Entries:
-        """Return entries by member position."""
+        """Return entries in the order of members."""
         place = self.names.index
         cells = sorted(matrix, key=lambda cell: (place(cell[0]), place(cell[1])))
         return tuple((*cell, matrix[cell]) for cell in cells)

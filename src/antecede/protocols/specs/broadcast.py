@@ -23,7 +23,7 @@ class Process(Specified):
             self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
 
     def is_ready(self, copy: Copy) -> bool:
-        """Step 2: for all k, whether VT(m) is as far as p_j has come."""
+        """Step 2: return whether p_j has reached VT(m) for all k."""
         for k, time in copy.control:
             if k == copy.source:
                 # VT(m)[k] = VT(p_j)[k] + 1 if k = i

@@ -50,5 +50,5 @@ class Process(Specified):
         return [self.ib.pop(0)]
 
     def kept(self) -> object:
-        """Return OB_i, (receiver, number) each, and whose acknowledgement is awaited."""
+        """Return OB_i as pairs (receiver, number), and whose acknowledgement is awaited."""
         return tuple((copy.dest, copy.number) for copy in self.ob), self.awaited

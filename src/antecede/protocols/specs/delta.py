@@ -6,7 +6,7 @@ VARIANTS = ("short",)
 
 
 class Process(Specified):
-    """A process with a clock that somebody else reads."""
+    """A process whose caller tells it the time."""
 
     def __init__(self, me: str, names: tuple[str, ...], lifetime: int = 1000) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Process(Specified):
         self.last = dict.fromkeys(names, 0)
 
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
-        """Send a message with its time, and the times of those before."""
+        """Send a message with its time, and the times of the messages before it."""
         self.number += 1
         # the time of a message is later than all that it follows
         time = max(self.now, max(self.last.values()) + 1)
@@ -27,13 +27,13 @@ class Process(Specified):
         self.last[self.i] = time
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether all before it is delivered, or its lifetime is over."""
+        """Return whether all messages before it are delivered, or their lifetimes are over."""
         _, before = copy.control
         others = [(k, time) for k, time in before if k != self.i]
         return all(time <= self.last[k] or self.now > time + self.delta for k, time in others)
 
     def release(self) -> list[Copy]:
-        """Deliver what is ready and not too late."""
+        """Deliver messages that are ready and not too late."""
         return [one for one in super().release() if not self.is_over(one)]
 
     def deliver(self, copy: Copy) -> None:
@@ -42,12 +42,12 @@ class Process(Specified):
             self.last[copy.source] = copy.control[0]
 
     def tick(self, now: int) -> list[Copy]:
-        """Deliver what need not wait any longer."""
+        """Deliver messages that need not wait any longer."""
         self.now = now
         return self.release()
 
     def is_over(self, copy: Copy) -> bool:
-        """Tell whether a message's lifetime is over."""
+        """Return whether a message's lifetime is over."""
         return bool(self.now > copy.control[0] + self.delta)
 
     def kept(self) -> tuple[tuple[str, int], ...]:

@@ -1,7 +1,7 @@
 """[PRS97]: direct predecessors, as far as its structures are known; see the protocol's page.
 
 A set has at most one message of each process, so it is a dict from a process to a number. "+" keeps
-the newer message of each process; "-" leaves what is newer than what is taken away.
+the newer message of each process; "-" keeps messages newer than the same process's on the right.
 """
 
 from antecede.protocols.specs import Copy, Specified
@@ -39,11 +39,11 @@ class Process(Specified):
         for j in dests:
             left = {} if self.prune == "full" else minus(self.cb[j], own)
             self.cb[j] = plus(left, mine)
-        # CB_i[i] <- {(i, SENT_i)}, or together with what is there
+        # CB_i[i] <- {(i, SENT_i)}, or CB_i[i] + {(i, SENT_i)}
         self.cb[self.i] = plus(own, mine) if self.own_slot == "kept" else mine
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether for all (k, x) in CB_M[i]: i has delivered message x of k."""
+        """Return whether for all (k, x) in CB_M[i]: i has delivered message x of k."""
         mine = self.delivered[self.i]
         return all(mine.get(k, 0) >= x for k, x in self.read(copy)[self.i].items())
 
@@ -55,7 +55,7 @@ class Process(Specified):
         self.delivered[self.i] = plus(self.delivered[self.i], newest)
         # DELIVERED_i[j] <- DELIVERED_i[j] + CB_M[j]: what M follows was delivered to j
         self.delivered[j] = plus(self.delivered[j], before)
-        # for all k in Dest: M stands for what it follows
+        # for all k in Dest: M replaces what it follows
         for k in copy.dests - {self.i}:
             if self.prune == "full":
                 left = minus(minus(self.cb[k], before), cb_m[k])
@@ -83,10 +83,10 @@ class Process(Specified):
 
 
 def plus(one: Pairs, two: Pairs) -> Pairs:
-    """Return both, with the newer message of each process."""
+    """Return the union, with the newer message of each process."""
     return {k: max(one.get(k, 0), two.get(k, 0)) for k in one.keys() | two.keys()}
 
 
 def minus(one: Pairs, two: Pairs) -> Pairs:
-    """Return the messages of one that are newer than those of the other."""
+    """Return the messages of ``one`` that are newer than the same process's in ``two``."""
     return {k: x for k, x in one.items() if x > two.get(k, 0)}

@@ -23,9 +23,9 @@ class Process(Linked):
         pairs = links or [(names[i], names[k % n]) for i in range(n) for k in (2 * i, 2 * i + 1)]
         # Q: the links in use
         self.q = {name for pair in pairs if me in pair for name in pair if name != me}
-        # B: by link that is being opened, what is delivered meanwhile
+        # B: by link that is being opened, messages delivered meanwhile
         self.b: dict[str, list[Item]] = {}
-        # received: messages and pings that are here
+        # received: messages and pings that have arrived
         self.received: set[tuple[str, int, bool]] = set()
         self.counter = 0
 
@@ -36,7 +36,7 @@ class Process(Linked):
         self.flood((self.me, self.number, dests, None), self.me)
 
     def flood(self, item: Item, source: str) -> None:
-        """Send something on all links in use, but not back, and keep it for the others."""
+        """Send an item on all links in use, but not back, and keep it for links being opened."""
         sender, number, dests, control = item
         for name in self.names:
             if name in self.q - {source}:
@@ -53,10 +53,10 @@ class Process(Linked):
             self.b[q] = []
 
     def deliver(self, copy: Copy) -> None:
-        """Take a message, a ping or a pong, in the order of its link."""
+        """Process a message, a ping or a pong, in the order of its link."""
         self.taken[copy.source] = copy.place
         if copy.control == ("pong",):
-            # the link is safe: send what was delivered meanwhile, then use it
+            # the link is safe: send messages delivered meanwhile, then use it
             for item in self.b.pop(copy.source, []):
                 self.post(copy.source, *item)
             self.q.add(copy.source)

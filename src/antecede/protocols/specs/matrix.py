@@ -42,7 +42,7 @@ class Process(Specified):
         j, st_m = copy.source, self.read(copy)
         # DELIV_i[j] <- DELIV_i[j] + 1
         self.deliv[j] += 1
-        # SENT_i[j, i] <- SENT_i[j, i] + 1; with several destinations, in ST_M, for each of them
+        # SENT_i[j, i] <- SENT_i[j, i] + 1; with several destinations, for each, in ST_M
         for dest in copy.dests:
             st_m[j][dest] += 1
         # for all k, l: SENT_i[k, l] <- max(SENT_i[k, l], ST_M[k, l])

@@ -85,7 +85,7 @@ def purge_null_entries(log: Log) -> Log:
 
 
 def has_newer(log: Log, entry: tuple[str, int]) -> bool:
-    """Tell whether a log has a later entry of the same sender."""
+    """Return whether a log has a later entry of the same sender."""
     return any(s == entry[0] and t > entry[1] for s, t in log)
 
 

@@ -38,7 +38,7 @@ class Process(Specified):
             self.v[x] += 1
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether V_j[x] >= V[x], less 1 for x in f(i)."""
+        """Return whether V_j[x] >= V[x], less 1 for x in f(i)."""
         v_m = copy.control
         return all(self.v[x] >= v_m[x] - (x in self.f[copy.source]) for x in range(len(v_m)))
 

@@ -84,7 +84,7 @@ class Process(Specified):
                 self.conc[k][l] = known - max(mine, theirs)
                 # R8. SENT_PREV_j[k, l] <- max(SENT_PREV_j[k, l], SP_M[k, l])
                 self.prev[k][l] = max(mine, theirs)
-        # definition 5.3: MCV also takes in the own sends that the prefix has now
+        # definition 5.3: MCV also includes the own sends that are in the prefix now
         while self.later and self.later[0][1] <= sum(self.prev[self.i].values()):
             self.mcv = self.later.pop(0)[0]
 

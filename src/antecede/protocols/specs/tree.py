@@ -1,4 +1,4 @@
-"""[BCD17]: messages along a tree of links that keep order, in our words: it prints no program."""
+"""[BCD17]: messages along a tree of links that keep order, in our words: no program is printed."""
 
 from antecede.protocols.specs import Copy, Specified
 
@@ -14,22 +14,22 @@ class Linked(Specified):
         self.number = 0
         self.posted: dict[str, int] = {}
         self.taken: dict[str, int] = {}
-        """By neighbour, how much went there, and how much has come from there."""
+        """By neighbour, how many packets went there, and how many from there are processed."""
         self.delivered: list[Copy] = []
 
     def post(
         self, dest: str, sender: str, number: int, dests: frozenset[str], control: object
     ) -> None:
-        """Put something on the link to a neighbour."""
+        """Put a packet on the link to a neighbour."""
         self.posted[dest] = place = self.posted.get(dest, 0) + 1
         self.outbox.append(Copy(self.me, dest, number, dests, control, sender, place))
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether all before it on its link has been taken."""
+        """Return whether all packets before it on its link are processed."""
         return copy.place == self.taken.get(copy.source, 0) + 1
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Take what is next on its link; return what is delivered of it."""
+        """Process the packets whose turn it is on the link; return the messages delivered."""
         super().receive(copy)
         delivered, self.delivered = self.delivered, []
         return delivered
@@ -51,7 +51,7 @@ class Process(Linked):
         }
 
     def behind(self, near: str, here: str) -> set[str]:
-        """Return all processes that a neighbour leads to."""
+        """Return all processes on a neighbour's side of the tree."""
         further = [self.behind(next_, near) for next_ in self.beside[near] if next_ != here]
         return {near}.union(*further)
 
@@ -61,7 +61,7 @@ class Process(Linked):
         self.forward(self.me, self.number, dests, self.me)
 
     def forward(self, sender: str, number: int, dests: frozenset[str], source: str) -> None:
-        """Forward a message to each neighbour, but not back, whose side has a destination."""
+        """Forward a message to each neighbour whose side has a destination, but not back."""
         for near in sorted(self.beside[self.me], key=self.names.index):
             if near != source and dests & self.behind(near, self.me):
                 self.post(near, sender, number, dests, None)

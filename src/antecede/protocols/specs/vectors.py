@@ -1,4 +1,4 @@
-"""[SES89]: a vector clock and one vector per destination, and with several destinations.
+"""[SES89]: a vector clock and one vector per destination, extended to multicast.
 
 The paper's clock ticks at every event; this one at every send, which numbers the messages. The
 paper sends each message to one process; for several, it is entered into the table for each.
@@ -40,11 +40,11 @@ class Process(Specified):
     def deliver(self, copy: Copy) -> None:
         """P delivers M."""
         t_m, v_m = self.read(copy)
-        # merge V_M into V_P: an entry (d, t) with d /= P enters, or raises that of d to the maximum
+        # merge V_M into V_P: for d /= P, (d, t) is entered, or d's entry becomes the maximum
         for d, t in v_m.items():
             if d != self.p:
                 self.table[d] = larger(self.table.get(d, t), t)
-        # with several destinations: so does (d, t_M) for the other ones
+        # with several destinations: likewise (d, t_M) for the other ones
         for d in copy.dests - {self.p}:
             self.table[d] = larger(self.table.get(d, t_m), t_m)
         # T_P <- max(T_P, t_M)
