@@ -1,8 +1,8 @@
 """Very many random scripts under the oracle: ``python -m antecede.check.campaign``.
 
 A protocol is tried in each of its :mod:`cases`. Scripts of the kind ``order`` reorder and duplicate
-packets, and some restart endpoints. Those of the kind ``loss`` crash processes; then the others
-skip what was lost. Where a protocol waits for nothing but messages, some also lose single packets.
+packets, and some restart endpoints. Those of the kind ``loss`` crash processes, and the others then
+skip what was lost. If a protocol waits only for messages, some scripts also lose single packets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Campaign:
     scripts: int = 0
     events: int = 0
     unmet: int = 0
-    """How many deliveries rested on a loss, and said so."""
+    """How many deliveries depended on a lost message and said so."""
     seconds: float = 0.0
     broken: Counter[str] = field(default_factory=Counter)
     failures: list[BrokenPromiseError] = field(default_factory=list)
@@ -81,7 +81,9 @@ def script_for(protocol: str, kind: Kind, seed: int) -> tuple[Case, Script]:
     info = PROTOCOLS[protocol]
     is_losing = kind == "loss"
     crashes = (1, 1, 2, 0)[seed % 4]
-    if info.queueing or "no_overblocking" not in info.promises:  # it may wait for permits and such
+    if (
+        info.queueing or "no_overblocking" not in info.promises
+    ):  # it may wait for more, such as permits
         crashes = max(crashes, 1)
     script = random_script(
         seed,

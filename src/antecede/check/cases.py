@@ -13,7 +13,7 @@ from antecede.endpoint.registry import PROTOCOLS
 
 @dataclass(frozen=True)
 class Case:
-    """A protocol with options, one cast, and the promises that hold then."""
+    """A protocol with options, one cast, and the promises that it makes with them."""
 
     protocol: str
     cast: Cast
@@ -26,7 +26,7 @@ class Case:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether processes can be renamed without changing anything."""
+        """Whether renaming processes changes nothing."""
         return not PROTOCOLS[self.protocol].has_roles and "groups" not in self.options
 
 

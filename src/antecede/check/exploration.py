@@ -84,7 +84,7 @@ def explore(
     seconds_max: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exploration:
-    """Explore every computation of so many processes and messages.
+    """Explore every computation of ``processes`` processes and ``messages`` messages.
 
     Pass ``symmetric=False`` if a process has a special role. With ``selves`` processes also send to
     themselves.

@@ -1,7 +1,7 @@
 """Histories and happened-before, by explicit sets and without any clock.
 
 This is the project's only definition of "correct". A history is the list of sends and deliveries
-that happened. From it follows, for each message, the set of messages that could have influenced it.
+that happened. It determines, for each message, the set of messages that could have influenced it.
 Sets of messages and copies are kept as bits of an integer, so unions are exact and fast, and
 nothing here shares an idea with the protocols that it judges.
 """
@@ -20,10 +20,10 @@ from antecede.errors import UsageError
 class Event:
     """A send or a delivery.
 
-    The rest matters for sends only. ``after`` is the number of the last local event that the
-    message depends on; None means everything so far. ``is_part`` is None where there are no
-    non-atomic events; otherwise it tells whether the message belongs to the same one as its
-    process's previous message, so that neither comes first.
+    ``dests`` and what follows it matter for sends only. ``after`` is the number of the last local
+    event that the message depends on; None means everything so far. ``is_part`` is None if there
+    are no non-atomic events; otherwise it says whether the message belongs to the same one as its
+    process's previous message, so that the two need no order.
     """
 
     process: str
@@ -62,7 +62,7 @@ class Knowledge:
 
 
 class History:
-    """What happened, in order, and what follows from it."""
+    """What happened, in order, and the causal order that follows from it."""
 
     def __init__(self, members: Iterable[str], events: Iterable[Event] = ()) -> None:
         self.members = tuple(members)
@@ -131,7 +131,7 @@ class History:
             self._copies[number, dest] = bit
             self._copy_names.append((event.message, dest))
             mine |= bit
-        # Known copies to a destination of this message are replaced from now on.
+        # From now on this message replaces the known copies to its destinations.
         past = self._copies_in(before.messages)
         replaced = 0
         for dest in event.dests:
@@ -215,7 +215,7 @@ class History:
         return self._named(self._past[number].messages & self._addressed.get(process, 0))
 
     def is_delivered(self, process: str, message: MessageId) -> bool:
-        """Tell whether ``process`` has delivered ``message``."""
+        """Return whether ``process`` has delivered ``message``."""
         return bool(self._delivered.get(process, 0) >> self._number[message] & 1)
 
     def missing_causes(self, process: str, message: MessageId) -> frozenset[MessageId]:

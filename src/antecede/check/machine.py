@@ -1,6 +1,6 @@
 """Endpoints as functions: what a step does to one process, computed once and cached.
 
-The explorer meets the same state of one process in very many states of the whole. An endpoint is
+The explorer meets the same state of one process in very many global states. An endpoint is
 deterministic, so the outcome of a step depends only on its own state and the step. Each local state
 (the endpoint's, and what the oracle knows of its past) gets a number, and each step from it is
 carried out and judged once. ``Endpoint.state()`` identifies a local state and stores it.
@@ -28,13 +28,13 @@ _LEFT_OUT = frozenset(
         "arrivals",
     }
 )
-"""What is the same in every state, or looked at apart."""
+"""Fields of a state that never differ, or that are compared separately."""
 
 
 class Node(NamedTuple):
     """A message as the oracle sees it: with the past of its send, so computations do not mix.
 
-    ``known`` are the nodes that it must follow, ``past`` all that whoever delivers it learns of.
+    ``known`` are the nodes that it must follow, ``past`` everything that its delivery makes known.
     """
 
     message: MessageId
@@ -49,8 +49,8 @@ class Past(NamedTuple):
 
     ``known`` are the nodes in its past, ``delivered`` the copies whose delivery is in its past;
     ``prefixes`` (for protocols that order by ``after``) is ``known`` after each local event.
-    ``parts`` and ``began`` (for protocols with non-atomic events) are the messages of the one that
-    is open, and the number of the last local event before it.
+    ``parts`` and ``began`` (for protocols with non-atomic events) are the messages of the open
+    event, and the number of the last local event before it.
     """
 
     known: frozenset[int] = frozenset()
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
 
 
 class Machine:
-    """All processes of one protocol, by the number of their local state."""
+    """All processes of one protocol, and their local states by number."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Machine:
         return None
 
     def _broken_now(self, one: Endpoint, view: Past) -> tuple[str, str] | None:
-        """Judge what is held and what is kept."""
+        """Judge what the endpoint holds and keeps now."""
         if "no_overblocking" in self.promises:
             for number in sorted(view.pending):
                 if not self.missing(one.process, view, number):
@@ -261,7 +261,7 @@ def _number(items: list[T], numbers: dict[T, int], item: T) -> int:
 
 
 def copied(value: object) -> object:
-    """Return plain data of its own; packets never change, so they are shared."""
+    """Return a deep copy of plain data; packets never change, so they are shared."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, list) else value

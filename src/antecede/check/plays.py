@@ -1,8 +1,8 @@
-"""Every way in which a small computation can go, as data: what a playground shows.
+"""Every way in which a small computation can go, as data for a playground to show.
 
-A play says who sends what, after which deliveries. What remains open is the order in which the
-copies arrive. ``every_way`` lets endpoints of a protocol run through all orders and returns a
-graph: each node has the events since the node before, and leads on by the copy that arrives next.
+A play says who sends what, after which deliveries. It leaves open the order in which the copies
+arrive. ``every_way`` runs endpoints of a protocol through all orders and returns a graph: each node
+has the events since the previous node, and an edge for each copy that may arrive next.
 
 Acknowledgements and other control packets arrive at once, oldest first, and so do copies on their
 way to a relay. Only copies for destinations wait to be chosen.
@@ -24,7 +24,7 @@ from antecede.endpoint.rules import ALIKE, Own, Rules
 from antecede.errors import UsageError
 
 UNORDERED = "none"
-"""The name of what delivers every message as it arrives."""
+"""The name for no protocol: every message is delivered as it arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A small computation. A process sends its messages in the order in which they stand."""
+    """A small computation. A process sends its messages in the order of ``moves``."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ class Play:
 
     @property
     def cast(self) -> str:
-        """The least that a protocol must support."""
+        """The narrowest cast that a protocol must support."""
         sizes = {len(move.dests) for move in self.moves}
         if sizes == {1}:
             return "unicast"
@@ -64,7 +64,7 @@ class Ways:
     """All ways through a play under one protocol.
 
     A node is ``[events, {copy: node}, end]``: numbers of events, the copies that may arrive next,
-    and None or, where nothing is in flight, what the oracle says.
+    and None or, if nothing is in flight, the oracle's verdict.
     """
 
     first: int = 0
@@ -72,7 +72,7 @@ class Ways:
     events: list[list[Any]] = field(default_factory=list)
 
     def paths(self) -> Iterator[tuple[list[str], list[list[Any]], dict[str, Any]]]:
-        """Yield each way: the copies as they arrive, the events, and the end."""
+        """Yield each way: the copies in order of arrival, the events, and the verdict."""
         yield from self._paths(self.first, [], [])
 
     def _paths(
@@ -87,7 +87,7 @@ class Ways:
 
 
 class _Unordered(Rules):
-    """Delivers at once; the twin that shows what goes wrong without a protocol."""
+    """Delivers at once, to show what goes wrong without a protocol."""
 
     INFO: ClassVar = ProtocolInfo(
         name=UNORDERED,
@@ -101,11 +101,11 @@ class _Unordered(Rules):
     def stamp(
         self, message: Message, others: tuple[int, ...], event: int, after: int
     ) -> Own | None:
-        """Carry nothing."""
+        """Carry no control."""
         return ALIKE
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Let nothing wait for it."""
+        """Record nothing, because nothing waits."""
         return ()
 
 
@@ -115,7 +115,7 @@ def can_play(play: Play, protocol: str) -> bool:
 
 
 def every_way(play: Play, protocol: str) -> Ways:
-    """Return all ways through a play; equal parts of the graph are there once."""
+    """Return all ways through a play; equal nodes of the graph are shared."""
     ways = Ways()
     nodes: dict[str, int] = {}
     events: dict[str, int] = {}
@@ -163,7 +163,7 @@ class _Run:
         return sorted({self._key(packet) for packet in self.world.in_flight})
 
     def arrive(self, copy: str) -> None:
-        """Let a copy arrive, and all that follows from it; ``events`` is that alone."""
+        """Let a copy arrive, with all consequences; ``events`` then has only these."""
         self.events = []
         index = next(i for i, p in enumerate(self.world.in_flight) if self._key(p) == copy)
         packet = self.world.in_flight[index]
@@ -175,7 +175,7 @@ class _Run:
         self._react()
 
     def end(self) -> dict[str, Any]:
-        """Return what the oracle says when nothing is in flight."""
+        """Return the oracle's verdict when nothing is in flight."""
         history = self.world.history
         return {
             "violations": [
@@ -186,7 +186,7 @@ class _Run:
         }
 
     def _react(self) -> None:
-        """Send what can be sent, and let pass what nobody chooses, until nothing is left."""
+        """Send what can be sent, and let packets that nobody chooses arrive, until none is left."""
         while self._pass_on() or self._send_next():
             pass
 
@@ -232,7 +232,7 @@ class _Run:
         self._seen = len(self.world.history.events)
 
     def _made(self, before: int) -> list[list[Any]]:
-        """Return the copies for destinations among new packets, with what each carries."""
+        """Return the new copies for destinations: the key, destination and control of each."""
         return [
             [self._key(packet), packet.dest, *self._carried(packet)]
             for packet in self.world.packets[before:]
@@ -262,7 +262,7 @@ class _Run:
 
 
 def spelled(control: object, names: Mapping[MessageId, str]) -> str:
-    """Return a control as text, with the messages' names where it spells out their ids."""
+    """Return a control as text, with the play's names for messages in place of their ids."""
     if isinstance(control, tuple):
         if len(control) == 2 and isinstance(control[0], str) and isinstance(control[1], int):
             known = names.get(MessageId(*control))

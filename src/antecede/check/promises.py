@@ -1,4 +1,4 @@
-"""The properties that the oracle judges, and how a broken one is reported."""
+"""The properties that the oracle judges, and the report of a broken one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ PROPERTIES = {
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
 listed there: nothing invented, nothing delivered twice, payloads and event numbers right. After a
-``skip`` it must also keep ``marks``: a delivery that depends on a lost message says so."""
+``skip`` it must also keep ``marks``: each delivery that depends on a lost message says so."""
 
 Step = tuple[object, ...]
 
@@ -22,16 +22,16 @@ Step = tuple[object, ...]
 class Script:
     """The steps of a run, as plain data: print it, save it, run it again.
 
-    ``("send", process, dests, rank)``: ``rank`` is None for everything so far, 0 for nothing, else
-    how far back the last local event lies that the message depends on (1 is the latest).
+    ``("send", process, dests, rank)``: the message depends on local events up to the ``rank``-th
+    latest (1 is the latest); None means everything so far, 0 nothing.
     ``("arrive", choice, keep)``: the packet in flight numbered ``choice`` (modulo their number)
     arrives; with ``keep`` a duplicate stays in flight. ``("packet", source, dest, n, keep)``: the
     same for the packet ``n`` of that channel, if it is in flight; worlds record this form.
-    ``("lose", choice)`` loses the data packet so numbered, ``("loss", source, dest, n)`` is its
-    recorded form. ``("crash", process, lost)`` stops a process, which loses some of its packets.
-    ``("tick", passed)``, ``("link", process, other)``,
-    ``("take", process, source)``, ``("skip", process, source, upto)``, ``("settle",)`` and
-    ``("restart", process)`` call the methods of a world.
+    ``("lose", choice)`` loses the data packet with that number; ``("loss", source, dest, n)`` is
+    its recorded form. ``("crash", process, lost)`` stops a process and loses some of its packets.
+    ``("tick", passed)``, ``("link", process, other)``, ``("take", process, source)``,
+    ``("skip", process, source, upto)``, ``("settle",)`` and ``("restart", process)`` call the
+    methods of a world.
     """
 
     members: tuple[str, ...]
@@ -42,7 +42,7 @@ class Script:
 
 
 class BrokenPromiseError(AssertionError):
-    """A protocol broke a property. The text says which and why, and how to reproduce it."""
+    """A protocol broke a property. The text says which one, why, and how to reproduce it."""
 
     def __init__(
         self, *, protocol: str, promise: str, sentence: str, script: Script, options: object

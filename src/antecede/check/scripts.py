@@ -40,9 +40,9 @@ def random_script(
     """Return a script drawn from ``seed``; the same seed gives the same script everywhere.
 
     Some scripts deliver packets in any order, some mostly newest first, some mostly oldest first:
-    each kind finds different mistakes. ``crashes`` processes stop on the way; some steps later the
-    others let arrive what can, and skip what was lost. ``loss_share`` loses single data packets.
-    ``link_share`` of the steps open links, and in ``tick_share`` of them time passes.
+    each kind finds different mistakes. ``crashes`` processes stop midway; some steps later all that
+    can arrive does, and the others skip what was lost. ``loss_share`` of the steps lose single
+    data packets, ``link_share`` open links, and in ``tick_share`` of them time passes.
     """
     rng = Random(seed)  # noqa: S311 - scripts, not secrets
     names = process_names(members) if isinstance(members, int) else tuple(members)
@@ -110,7 +110,7 @@ def run_script(
     rules: type[Rules] | None = None,
     drain: Random | int | None = None,
 ) -> World:
-    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check it all.
+    """Run a script; with ``drain`` (see ``World.drain``) let the rest arrive and check everything.
 
     If something was lost, everybody skips it (``World.settle``). Steps that are impossible (nothing
     in flight, a full queue) are left out, so one script serves all protocols.
@@ -140,8 +140,8 @@ def run_script(
 def shrunk(script: Script, run: Callable[[Script], object]) -> BrokenPromiseError:
     """Return the failure of a minimal part of a failing script.
 
-    ``run`` runs a script and raises if a promise is broken. Ever smaller pieces are removed as long
-    as the same promise breaks; in the end no single step can be removed.
+    ``run`` runs a script and raises if a promise is broken. Smaller and smaller pieces are removed
+    while the same promise still breaks; in the end no single step can be removed.
     """
     try:
         run(script)
@@ -187,7 +187,7 @@ def run_step(world: World, step: Step) -> None:
         case ("loss", str(source), str(dest), int(n)):
             world.lose_packet(source, dest, n)
         case ("skip", _, str(source), None) if source not in world.crashed:
-            return  # a part of a longer script, in which it crashed
+            return  # this is part of a longer script, in which it crashed
         case ("take" | "restart" | "crash" | "skip" | "settle" | "link" | "tick" as name, *rest):
             getattr(world, name)(*rest)
         case _:

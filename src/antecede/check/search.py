@@ -15,8 +15,8 @@ behaviour:
   and the packets in flight; each is visited once.
 
 Duplicates need no steps of their own: after every arrival the packet is offered again, which must
-have no effect. Situations are visited by the number of steps that lead there, so the failing script
-that is reported is a shortest one.
+have no effect. Situations are visited in order of the number of steps that lead there, so the
+failing script that is reported is a shortest one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ class Situation(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """A process after some silent arrivals: its state, what is still to arrive, what did arrive."""
+    """A process after some silent arrivals: its state, packets still to arrive, packets arrived."""
 
     local: int
     waiting: frozenset[int]
@@ -171,7 +171,7 @@ class Explorer:
         after: Rest,
         send: tuple[Action, int] | None = None,
     ) -> None:
-        """Record where a block leads; ``after.waiting`` is all that is in flight then."""
+        """Record where a block leads; ``after.waiting`` is everything in flight then."""
         self.blocks += 1
         places = (*situation.locals[:place], after.local, *situation.locals[place + 1 :])
         actions: tuple[Action, ...] = tuple(("arrive", packet) for packet in after.arrived)
@@ -190,7 +190,7 @@ class Explorer:
         self._levels[total].append(entered)
 
     def _reach_of(self, local: int, waiting: frozenset[int]) -> Reach:
-        """Return what silent arrivals lead to, fewest arrivals first."""
+        """Return what a process can do after silent arrivals, fewest arrivals first."""
         key = (local, waiting)
         if key in self._reach:
             return self._reach[key]
@@ -214,7 +214,7 @@ class Explorer:
         return self._reach[key]
 
     def _check_end(self, situation: Situation, cost: int, reaches: list[Reach]) -> None:
-        """If everything can arrive silently, it must all be delivered and nothing be left over."""
+        """If everything can arrive silently, check that it is delivered and nothing is left."""
         ends = [[rest for rest in reach.rests if not rest.waiting] for reach in reaches]
         if not all(ends):
             return
@@ -245,7 +245,7 @@ class Explorer:
                     return
 
     def _check_quiet(self, situation: Situation, cost: int) -> None:
-        """Let everything arrive, oldest first; this must come to an end."""
+        """Let everything arrive, oldest first, and check that this comes to an end."""
         if "quiescence" not in self.promises:
             return
         machine = self.machine
@@ -283,7 +283,7 @@ class Explorer:
         return tuple(range(self.machine.event_counts[local] + 1))
 
     def _used_after(self, used: int, place: int, dests: tuple[str, ...]) -> int | None:
-        """Return how many processes were active or addressed, or None if renaming covers this."""
+        """Return how many processes have acted or been addressed; None if renaming covers this."""
         if not self.symmetric:
             return used
         if place > used:
@@ -296,7 +296,7 @@ class Explorer:
         return used + len(fresh)
 
     def failure(self) -> tuple[tuple[Action, ...], tuple[str, str]] | None:
-        """Return the steps of a shortest failing script and what it breaks."""
+        """Return the steps of a shortest failing script, and the promise it breaks."""
         if self._failure is None:
             return None
         _, situation, actions, broken = self._failure
@@ -336,7 +336,7 @@ def destination_sets(
     *,
     selves: bool = False,
 ) -> Iterator[tuple[str, ...]]:
-    """Yield every set of destinations that ``member`` may send to, with ``selves`` itself too."""
+    """Yield each set of destinations that ``member`` may send to; ``selves`` includes itself."""
     others = tuple(name for name in members if name != member)
     sizes = {1} if "unicast" in casts else set()
     if "multicast" in casts:

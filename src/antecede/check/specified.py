@@ -1,7 +1,7 @@
-"""Specifications under the oracle: a paper's steps by names, as they are or with one changed.
+"""Specifications under the oracle: a paper's steps, as printed or with some text replaced.
 
-A specification holds and orders by itself, so there is no pull mode and no ``skip``, and ``held``
-is 0. Packets do not travel as bytes.
+A specification itself holds and orders messages, so there is no pull mode and no ``skip``, and
+``held`` is 0. Packets do not travel as bytes.
 """
 
 import inspect
@@ -21,9 +21,9 @@ from antecede.protocols.specs import Copy, Specified
 
 
 def edited(protocol: str, *edits: tuple[str, str]) -> type[Specified]:
-    """Return the class ``Process`` of a specification in which some text is replaced by another.
+    """Return the class ``Process`` of a specification with each old text replaced by the new one.
 
-    Each of the texts to replace must occur in the specification once.
+    Each old text must occur exactly once in the specification.
     """
     original = specs.specification(protocol)
     source = inspect.getsource(original)
@@ -33,12 +33,12 @@ def edited(protocol: str, *edits: tuple[str, str]) -> type[Specified]:
             raise UsageError(msg)
         source = source.replace(old, new)
     module = ModuleType(original.__name__)
-    exec(source, vars(module))  # noqa: S102 - our own source, and what the caller writes
+    exec(source, vars(module))  # noqa: S102 - our own source, with the caller's edits
     return cast("type[Specified]", module.Process)
 
 
 def rules_from(process: type[Specified]) -> type[Rules]:
-    """Return rules that do what a specification says, for ``World`` and all else that takes rules.
+    """Return rules that follow a specification, for ``World`` and other callers that accept rules.
 
     ``process`` is the class ``Process`` of a module in ``antecede.protocols.specs``, as it is or
     ``edited``, or a subclass of it.
@@ -51,7 +51,7 @@ def rules_from(process: type[Specified]) -> type[Rules]:
 
 
 class _Spelt(Wire):
-    """A control is by names already."""
+    """Controls, which have names already."""
 
     def spell(self, packet: Packet) -> object:
         return cast("Copy", packet.own).control
@@ -70,7 +70,7 @@ class _Specification(Rules):
         self._process = self.PROCESS(view.members[me], view.members, **options)
         self._sent: list[Message] = []
         self._passed: dict[tuple[str, int], Message] = {}
-        """What it sent, and what others sent and it may pass on."""
+        """Messages that it sent, and messages of others that it may pass on."""
         self._held: dict[Copy, Packet] = {}
 
     def stamp(self, message: Message, others: tuple[int, ...], _event: int, after: int) -> None:
@@ -83,7 +83,7 @@ class _Specification(Rules):
         self._post()
 
     def tick(self, now: int) -> tuple[int, ...]:
-        """Tell the process the time; what it then delivers by itself is not asked for."""
+        """Tell the process the time, and ignore what it delivers because of that."""
         self.now = now
         cast("Any", self._process).now = now
         return ()
@@ -96,14 +96,14 @@ class _Specification(Rules):
         if copy.sender:
             self._passed[copy.sender, copy.number] = packet.content
         delivered = [self._held.pop(one) for one in self._process.receive(copy)]
-        if self.RELAYS:  # the rest was for others, or here before
+        if self.RELAYS:  # the rest was for others, or a repeat
             waiting = self._process.waiting
             self._held = {one: held for one, held in self._held.items() if one in waiting}
         self._post()
         return delivered
 
     def _post(self) -> None:
-        """Take over what the process wants to send."""
+        """Move the process's outbox into this one."""
         for copy in self._process.outbox:
             dest = self.view.numbers[copy.dest]
             if copy.number and copy.sender not in ("", self.view.members[self.me]):
@@ -113,7 +113,7 @@ class _Specification(Rules):
             else:
                 self.outbox.append((dest, Message(self.view, self.me, 0, 0, b"", None), copy))
         self._process.outbox.clear()
-        self.queued = len(self._held)  # nothing may be left of these in the end
+        self.queued = len(self._held)  # none of these may be left in the end
 
     def taken(self, _packet: Packet) -> tuple[int, ...]:
         return ()
@@ -138,7 +138,7 @@ class _Specification(Rules):
 
 
 class _Saved:
-    """A copy of what a process knows; equal if it knows the same."""
+    """A copy of a process's attributes; two copies are equal if these are."""
 
     def __init__(
         self,

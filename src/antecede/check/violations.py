@@ -27,7 +27,7 @@ class Violation:
 
     ``overtaker`` is the first effect delivered there. ``lateness`` counts the process's events
     between the two deliveries; it is None if the message was never delivered. ``chain`` leads from
-    the message to its overtaker, each the cause of the next; ``steps`` are the events that link it.
+    the message to its overtaker, each a cause of the next; ``steps`` are the events between them.
     """
 
     process: str
@@ -138,8 +138,8 @@ def crown(history: History) -> tuple[MessageId, ...]:
     """Return messages that form a crown, or nothing if there is none.
 
     In a crown each message is sent before the next is delivered and the last before the first is,
-    so they cannot all be instantaneous ([CMT96]; [MF95] 4.2). Found as a cycle of the graph whose
-    nodes are messages (send and deliveries as one) and whose edges join consecutive events.
+    so they cannot all be instantaneous ([CMT96]; [MF95] 4.2). It is found as a cycle in the graph
+    whose nodes are messages (send and deliveries as one) and whose edges join consecutive events.
     """
     edges: dict[MessageId, list[MessageId]] = {message: [] for message in history.messages}
     by_process: dict[str, list[MessageId]] = {}

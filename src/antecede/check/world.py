@@ -3,8 +3,8 @@
 After every step the world checks what can be checked at once (integrity, safety, over-blocking,
 necessity, marks); ``check`` judges what shows only at the end (liveness, quiescence).
 
-Processes may crash and packets get lost. Then ``skip`` tells an endpoint what never comes, and
-``settle`` lets everybody skip what was lost.
+Processes may crash and packets may get lost. Then ``skip`` tells an endpoint which messages never
+come, and ``settle`` lets everybody skip what was lost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,13 +23,13 @@ from antecede.errors import HoldFullError, PeerError, UsageError
 from antecede.wire import Codec
 
 GONE: Final = 1 << 62
-"""Up to this number the messages of a process that is gone are lost."""
+"""All messages of a process that is gone are lost: their numbers are at most this."""
 
 
 class World:
     """Processes of one protocol on a network whose every step the caller chooses.
 
-    ``rules`` takes the place of the protocol's own. With ``coded`` packets travel as bytes.
+    ``rules`` replaces the protocol's own rules. With ``coded`` packets travel as bytes.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class World:
         self.steps: list[Step] = []
         self.crashed: set[str] = set()
         self.now = 0
-        """The time, where a protocol goes by it."""
+        """The time, for protocols that use it."""
         self._times: dict[MessageId, int] = {}
         """When each message was sent, or just after the latest of its causes."""
         self.marked = 0
-        """How many deliveries said that they rest on a loss."""
+        """How many deliveries said that they depend on a lost message."""
         self._relays = used.RELAYS
         self._hears = used.has("arrived")
         self._is_mixed = used.RELAYS or used.IS_JOINT
-        """Whether what was lost at a process may matter to messages that do not follow it."""
+        """Whether a loss may affect messages that do not causally follow the lost one."""
         self._codec = Codec(self.view)
         self._is_coded = coded
         self._sends: dict[str, int] = {}
@@ -79,7 +79,7 @@ class World:
         self._limits: dict[str, dict[str, int]] = {member: {} for member in first}
         """By process and sender, the number up to which ``skip`` declared messages lost."""
         self._lost: set[Packet] = set()
-        """What the network lost, and of that the copies of messages, by destination."""
+        """Packets that the network lost, and by destination the copies of messages among them."""
         self._losses: set[tuple[str, MessageId]] = set()
         limits = {} if held_max is None else {"held_max": held_max}
         self.endpoints = {
@@ -119,7 +119,7 @@ class World:
     def _is_part(
         self, process: str, targets: tuple[str, ...], after: int | None, count: int
     ) -> bool | None:
-        """Tell whether a send continues a non-atomic event; None if the protocol has none."""
+        """Return whether a send continues a non-atomic event; None if the protocol has none."""
         if not self.info.groups_by_after:
             return None
         if after is not None and after <= self._began.get(process, -1):
@@ -184,7 +184,7 @@ class World:
         return effects.deliveries[0] if effects.deliveries else None
 
     def tick(self, passed: int) -> None:
-        """Let time pass, and tell everybody, also whenever the lifetime of a message is over."""
+        """Let time pass; tell everybody at the end, and whenever a message's lifetime ends."""
         self.steps.append(("tick", passed))
         end = self.now + passed
         lifetime = self.view.options.get("lifetime", 0)
@@ -195,12 +195,12 @@ class World:
                 self._carry_out(process, self.endpoints[process].tick(self.now))
 
     def _is_over(self, message: MessageId) -> bool:
-        """Tell whether a message's lifetime is over."""
+        """Return whether a message's lifetime is over."""
         lifetime = self.view.options.get("lifetime")
         return isinstance(lifetime, int) and self.now > self._times[message] + lifetime
 
     def link(self, process: str, other: str) -> None:
-        """Let ``process`` open a link to another one."""
+        """Let ``process`` open a link to another process."""
         self.steps.append(("link", process, other))
         self._carry_out(process, self.endpoints[process].link(other))
 
@@ -230,9 +230,9 @@ class World:
                 return
 
     def crash(self, process: str, lost: int = -1) -> None:
-        """Stop a process for good; what is on its way to it is lost.
+        """Stop a process for good, and lose all packets on their way to it.
 
-        So are some of its own packets in flight, counted by age: those whose bits are in ``lost``.
+        Of its own packets in flight, those whose bits (by age) are set in ``lost`` are lost too.
         """
         self.steps.append(("crash", process, lost))
         self.crashed.add(process)
@@ -250,7 +250,7 @@ class World:
         self.in_flight = kept
 
     def skip(self, process: str, source: str, upto: int | None = None) -> None:
-        """Let ``process`` declare messages of ``source`` lost: up to a number, or it is gone."""
+        """Let ``process`` declare messages of ``source`` lost, up to a number or all of them."""
         self.steps.append(("skip", process, source, upto))
         self._arrived[process] |= dict.fromkeys(self.endpoints[process].waiting())
         limits = self._limits[process]
@@ -258,7 +258,7 @@ class World:
         self._carry_out(process, self.endpoints[process].skip(source, upto))
 
     def settle(self, order: Random | int = 0) -> bool:
-        """Let everything arrive, and everybody skip what was lost; return whether nothing waits.
+        """Let everything arrive and everybody skip what was lost; return whether nothing waits.
 
         First the others skip the crashed processes. Then each skips what it waits for and what the
         network lost, in message numbers as ``waiting()`` shows them. Where messages have deadlines,
@@ -281,7 +281,7 @@ class World:
         return not self.in_flight
 
     def _waited_in_vain(self) -> tuple[str, str, int] | None:
-        """Return a process, and a message that it waits for and that the network lost."""
+        """Return a process and a message that it waits for but that the network lost."""
         for process, one in self.endpoints.items():
             for needs in one.waiting().values():
                 for need in needs:
@@ -294,9 +294,9 @@ class World:
         return None
 
     def _is_lost_before(self, process: str, sender: str, number: int) -> bool:
-        """Tell whether the network lost a message for a process, of a sender, up to a number.
+        """Return whether the network lost a sender's message, up to a number, to a process.
 
-        Where a relay crashed, whatever has not come by now is lost.
+        If a relay crashed, every message that has not arrived by now is lost.
         """
         return any(
             dest == process and message.sender == sender and message.seq <= number
@@ -309,12 +309,12 @@ class World:
             self._losses.add((packet.dest, packet.message))
 
     def _is_refused(self, packet: Packet) -> bool:
-        """Tell whether what a packet brings was declared lost where it arrives."""
+        """Return whether the destination of a packet declared its message lost."""
         limits, sender = self._limits[packet.dest], packet.view.members[packet.content.sender]
         return limits.get(packet.source) == GONE or 0 < packet.content.seq <= limits.get(sender, 0)
 
     def is_lost(self, process: str, message: MessageId) -> bool:
-        """Tell whether a process declared a message lost, before it came."""
+        """Return whether a process declared a message lost before it arrived."""
         limit = self._limits[process].get(message.sender, 0)
         return message.seq <= limit and message not in self._arrived[process]
 
@@ -331,7 +331,7 @@ class World:
         """
         limit = 100 + 50 * len(self.endpoints) * (1 + len(self.history.messages))
         refused: set[int] = set()
-        done = 0  # what is refused sends nothing
+        done = 0  # a refused packet sends nothing
         while done < limit:
             choices = [i for i, p in enumerate(self.in_flight) if id(p) not in refused]
             if choices:
@@ -353,7 +353,7 @@ class World:
 
     @property
     def script(self) -> Script:
-        """What was done so far, as a script."""
+        """The steps so far, as a script."""
         groups = self.options.get("groups")
         return Script(
             self.view.members,
@@ -384,11 +384,11 @@ class World:
             self._check_quiescence()
 
     def _may_miss(self, process: str, message: MessageId) -> bool:
-        """Tell whether a process need not deliver a message: it was lost, or one end crashed."""
+        """Return whether a process need not deliver a message: it was lost, or one end crashed."""
         if process in self.crashed or self.is_lost(process, message):
             return True
         if self.pull and "deadlines" in self.promises:
-            return True  # nobody took it in time
+            return True  # nobody took it before its deadline
         if message in self._arrived[process]:
             return False
         if message.sender in self.crashed or (process, message) in self._losses:
@@ -475,10 +475,9 @@ class World:
             self._broken("safety", first.sentence)
 
     def _is_hidden(self, process: str, cause: MessageId) -> bool:
-        """Tell whether a lost message may be the only one to say that another must come first.
+        """Return whether only a lost message may have said that ``cause`` must come first.
 
-        What has not even arrived when its effect is delivered cannot be waited for then. What has
-        arrived can.
+        A process can wait for the cause only if it has arrived by the delivery of its effect.
         """
         return cause not in self._arrived[process] and any(
             self.is_lost(process, other) and cause in self._heard_before(other)
@@ -486,9 +485,9 @@ class World:
         )
 
     def _heard_before(self, message: MessageId) -> set[MessageId]:
-        """Return the causes of a message, and whatever its sender may have known of besides.
+        """Return the causes of a message, and other messages that its sender may have known of.
 
-        Where rules listen to what arrives, a process knows of messages that it did not deliver.
+        If rules process packets on arrival, a process knows of messages that it did not deliver.
         """
         found = set(self.history.causes(message))
         if self._hears:
@@ -501,7 +500,7 @@ class World:
         return found
 
     def _check_marks(self, process: str, delivery: Delivery, lost: set[MessageId]) -> None:
-        """Check that a delivery says that it depends on a loss, and says nothing else."""
+        """Check that a delivery names the lost messages that it depends on, and no others."""
         if lost and not delivery.unmet and not self.info.unmarked_by_skip:
             self._broken(
                 "marks",
@@ -564,7 +563,7 @@ def view_for(
     options: Mapping[str, object],
     rules: type[Rules] | None,
 ) -> View:
-    """Return the view for a world; other rules may have other forms on the wire."""
+    """Return the view for a world; rules other than the protocol's may have another wire form."""
     view = view_of(protocol, members, **dict(options))  # type: ignore[arg-type] # no number there
     if rules is None:
         return view
@@ -574,7 +573,7 @@ def view_for(
 
 
 def shown(information: Mapping[MessageId, Iterable[str]]) -> str:
-    """Return explicit information on one line: ``a:1 -> b c, b:1 -> c``."""
+    """Return explicit information as one line: ``a:1 -> b c, b:1 -> c``."""
     parts = [f"{message} -> {' '.join(sorted(names))}" for message, names in information.items()]
     return ", ".join(parts) or "nothing"
 

@@ -1,4 +1,4 @@
-"""An event loop with virtual time: it never waits, it moves its clock to the next timer."""
+"""An event loop with virtual time: instead of waiting, it moves its clock to the next timer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeadlockError(AssertionError):
 
 
 class _Selector(selectors.BaseSelector):
-    """A selector without files, for which waiting means to move the clock."""
+    """A selector without files; instead of waiting it moves the clock."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -73,8 +73,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def at_step(self, step: int, action: Callable[[], object]) -> None:
         """Call ``action`` just before the ``step``-th callback that the loop schedules.
 
-        A task takes a step at each of its awaits. So a test can crash a program at every one of
-        them, by running it again and again with the next number.
+        A task takes a step at each of its awaits. So a test can crash a program at every await, by
+        running it again with each next number.
         """
         self._alarms[step] = action
 
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T], *, loop: VirtualLoop | None = None) -> T:
-    """Run a coroutine to its end in virtual time; cancel what it leaves behind."""
+    """Run a coroutine to its end in virtual time; then cancel the tasks that it left behind."""
     used = loop or VirtualLoop()
     try:
         return used.run_until_complete(main)

@@ -14,10 +14,10 @@ from antecede.testing.network import Network, NetworkTransport
 class Disk:
     """A store in memory that outlives crashes; it is an :class:`antecede.net.Store`.
 
-    ``delay`` is the least and greatest seconds that a write takes. A write that is under way during
-    a crash is there whole or not at all, as the network's seed decides.
+    ``delay`` is the least and the greatest number of seconds that a write takes. If a crash
+    interrupts a write, the network's seed decides whether it is stored whole or not at all.
 
-    A host gives each run of its program a new view of the disk; after a crash the old one fails.
+    A host gives each run of its program a new view of the disk; after a crash the old view fails.
     """
 
     def __init__(self, network: Network, delay: tuple[float, float] = (0.0, 0.005)) -> None:
@@ -28,7 +28,7 @@ class Disk:
         self.writes = 0
 
     def view(self) -> View:
-        """Return the disk as one run of a program sees it."""
+        """Return a new access to the disk, for one run of a program."""
         return View(self)
 
 
@@ -49,7 +49,7 @@ class View:
         await self._write(lambda: self.disk.journal.append(entry))
 
     async def replace(self, checkpoint: bytes) -> None:
-        """Put a checkpoint in place of everything."""
+        """Replace everything by a checkpoint."""
 
         def work() -> None:
             self.disk.checkpoint = checkpoint
@@ -58,7 +58,7 @@ class View:
         await self._write(work)
 
     def size(self) -> int:
-        """Return the bytes on the disk."""
+        """Return how many bytes are on the disk."""
         return len(self.disk.checkpoint or b"") + sum(map(len, self.disk.journal))
 
     async def close(self) -> None:
@@ -143,6 +143,6 @@ class Host:
 
 
 def _forget(task: asyncio.Task[None]) -> None:
-    """Ignore what a killed program raised: nobody can have seen it."""
+    """Ignore what a killed program raised: nobody could have seen it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Nodes on loopback in one program, and services on them: enough to try something out."""
+"""Nodes on loopback in one program, and services on them, for trying things out."""
 
 from __future__ import annotations
 

@@ -12,15 +12,15 @@ from antecede.net.transports import Receiver
 
 
 class Network:
-    """Carries frames between named processes, as badly as it is told to.
+    """Carries frames between named processes, with the faults that it is told to make.
 
     Parameters
     ----------
     seed
-        The same seed, and the same program, give the same run.
+        The same seed and the same program give the same run.
     delay
-        The least and greatest seconds that a frame takes. Frames with different delays overtake
-        each other.
+        The least and the greatest number of seconds that a frame takes. Frames with different
+        delays can overtake each other.
     loss, duplication
         The probability that a frame is lost, and that it arrives twice.
     fifo
@@ -62,12 +62,12 @@ class Network:
         self.loss = self.duplication = 0.0
 
     def is_cut(self, source: str, dest: str) -> bool:
-        """Tell whether a partition separates two processes."""
+        """Return whether a partition separates two processes."""
         sides = [next((g for g in self._groups if name in g), None) for name in (source, dest)]
         return None not in sides and sides[0] != sides[1]
 
     def attach(self, transport: NetworkTransport) -> None:
-        """Make a process reachable, and tell the others that are there already."""
+        """Make a process reachable, and tell the processes that are already attached."""
         self._live[transport.name] = transport
         for name, other in list(self._live.items()):
             if other is not transport:
@@ -80,7 +80,7 @@ class Network:
             del self._live[transport.name]
 
     def carry(self, source: str, dest: str, frame: bytes) -> None:
-        """Take a frame; deliver it later, perhaps twice, perhaps never."""
+        """Accept a frame; hand it over later, perhaps twice, perhaps never."""
         self.frames += 1
         if self.is_cut(source, dest) or self.random.random() < self.loss:
             return
@@ -89,7 +89,7 @@ class Network:
         for _ in range(copies):
             due = loop.time() + self.random.uniform(*self.delay)
             if self.fifo:
-                # Timers of the same time fire in any order.
+                # Timers with equal times fire in any order.
                 due = max(due, math.nextafter(self._latest.get((source, dest), 0.0), math.inf))
                 self._latest[source, dest] = due
             loop.call_at(due, self._arrive, source, dest, frame)
@@ -132,7 +132,7 @@ class NetworkTransport:
         self.cut()
 
     def cut(self) -> None:
-        """Leave the network at once, as in a crash: nothing goes out or comes in any more."""
+        """Leave the network at once, as in a crash: no frame goes out or comes in any more."""
         self._receiver = None
         self.network.detach(self)
 

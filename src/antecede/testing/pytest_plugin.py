@@ -1,9 +1,9 @@
 """``pytest --causal-order``: fail tests whose traces or event logs break causal order.
 
-The spans that a test ends, by whatever providers of the OpenTelemetry SDK, and the logs that it
-writes to the folder of the fixture ``event_logs`` are audited when the test is over. A page with
-the diagram goes to the folder ``--causal-order-out``. A test fails only if order was broken. Where
-a log cannot tell, the report of the test says why.
+When a test is over, the spans that ended during it, by any providers of the OpenTelemetry SDK, and
+the logs that it wrote to the folder of the fixture ``event_logs`` are audited. A test fails only if
+order was broken; a page with the diagram then goes to the folder ``--causal-order-out``. If a log
+does not suffice to decide, the report of the test says why.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-#: Where a test's folder of event logs is kept.
+#: The key under which a test keeps its folder of event logs.
 LOGS = pytest.StashKey[Path]()
 COLLECTOR = pytest.StashKey["Collector"]()
 
@@ -44,7 +44,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to collect spans, unless that was done before."""
+    """Begin to collect spans, unless collection has begun."""
     early = getattr(config.known_args_namespace, "causal_order", False)
     if (early or config.getoption("causal_order", default=False)) and COLLECTOR not in config.stash:
         config.stash[COLLECTOR] = Collector()
@@ -58,7 +58,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class Collector:
-    """Takes every span that ends; a provider that is made while it collects exports to it."""
+    """Collects every span that ends: providers made while it collects export to it."""
 
     def __init__(self) -> None:
         self._spans: list[str] = []
@@ -86,7 +86,7 @@ class Collector:
         provided.__init__ = begin
 
     def stop(self) -> None:
-        """Let new providers alone again."""
+        """Stop collecting from providers made from now on."""
         if self._init is not None:
             from opentelemetry.sdk.trace import TracerProvider
 
@@ -94,7 +94,7 @@ class Collector:
             provided.__init__ = self._init
 
     def add(self, span: str) -> None:
-        """Take a span, as JSON."""
+        """Add a span, as JSON."""
         with self._lock:
             self._spans.append(span)
 
@@ -118,12 +118,12 @@ def event_logs(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Audit what a test left behind, once it has passed."""
+    """Audit a test's spans and event logs, once it has passed."""
     report = yield
     collector = item.config.stash.get(COLLECTOR, None)
     if collector is None or call.when == "setup":
         return report
-    spans = collector.take()  # What comes after the test is no part of the next one.
+    spans = collector.take()  # At teardown this empties it for the next test.
     broken = []
     for what, told, page in _judged(item, spans) if call.when == "call" and report.passed else ():
         if page is None:
@@ -136,7 +136,7 @@ def pytest_runtest_makereport(
 
 
 def _judged(item: pytest.Item, spans: list[str]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield what was audited, what to say of it, and, if order was broken, where it is drawn."""
+    """Yield what was audited, the text to report, and a page with the diagram if order broke."""
     from antecede.audit.api import audit
     from antecede.errors import AntecedeError
     from antecede.events.log import Source

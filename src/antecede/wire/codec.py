@@ -1,12 +1,12 @@
 """The Codec: packets and endpoints as bytes. Version 3.
 
-A packet is: a byte with the version and flags; the view's number and digest; who sends to whom; the
-packet's number on that channel; for data, the message's number and destinations; the control that
-all copies share; what this copy says besides; and the payload. Everything before the payload is
-canonical: a packet has one encoding, and the decoder refuses any other.
+A packet is: a byte with the version and flags; the view's number and digest; its source and
+destination; its number on that channel; for data, the message's number and destinations; the
+control that all copies share; the control of this copy alone; and the payload. Everything before
+the payload is canonical: a packet has one encoding, and the decoder refuses any other.
 
-A snapshot is the whole state of an endpoint, by field names, as JSON. Bytes and packets are texts
-in base 64 within an object of one field. What no endpoint can have is refused, field by field.
+A snapshot is the whole state of an endpoint, by field names, as JSON. Bytes and packets are base 64
+texts within an object of one field. A field with a value that no endpoint can have is refused.
 """
 
 import json
@@ -25,13 +25,13 @@ from antecede.errors import AntecedeError, PeerError, SnapshotError, UsageError,
 
 VERSION: Final = 3
 ALONE, OTHERS, LIST, BITS = range(4)
-"""How destinations are written: this one, all but the sender, numbers, or a bit for each."""
+"""How destinations are written: one, all but the sender, a list of numbers, or a bit for each."""
 CONTROL: Final = 4
-"""Flag: not for the application, so it has no number and no destinations."""
+"""Flag: a control packet, whose message has no number and no destinations."""
 RELAYED: Final = 8
-"""Flag: the message is another's than the source's."""
+"""Flag: the message's sender is not the packet's source."""
 PAIR_MAX: Final = 16
-"""Up to so many members, source and destination share a byte."""
+"""With at most this many members, source and destination share a byte."""
 SNAPSHOT: Final = "antecede snapshot"
 BYTES: Final = "base64"
 PACKET: Final = "packet"
@@ -44,8 +44,8 @@ OTHER_SNAPSHOT: Final = (
 class Codec:
     """Turns the packets and endpoints of one view into bytes and back.
 
-    Make it from an endpoint or a view. Made from members alone, it takes the view of the first
-    packet or endpoint that it meets: of one that it decodes, only if all options are default.
+    Make it from an endpoint or a view. Made from members alone, it adopts the view of the first
+    packet or endpoint that it handles; of one that it decodes, only if all options are default.
     """
 
     def __init__(self, of: Endpoint | View | Iterable[str]) -> None:
@@ -63,7 +63,7 @@ class Codec:
         return self._members
 
     def encode(self, packet: Packet, payload: bool = True) -> bytes:  # noqa: FBT001, FBT002 - api
-        """Return a packet as bytes; without its payload it fits into another system's header."""
+        """Return a packet as bytes; pass ``payload=False`` to put it in another system's header."""
         if type(packet) is not Packet:
             raise UsageError(f"cannot encode {type(packet).__name__}; expected a Packet")
         message = packet.content
@@ -109,7 +109,7 @@ class Codec:
                 source, dest, n, _ = self._route(data)
                 return self._members[source], self._members[dest], n
         except (IndexError, PeerError):
-            pass  # decode() says what is wrong
+            pass  # decode() raises with the reason
         packet = self.decode(data)
         return packet.source, packet.dest, packet.n
 
@@ -143,8 +143,8 @@ class Codec:
         """Return an endpoint that continues where the one given to :meth:`snapshot` stopped.
 
         With ``resumed=True`` you vouch that nothing was sent since the snapshot was taken; the
-        endpoint then goes on as if it had never stopped. Otherwise it can only deliver: what it
-        would send could reuse numbers, so sending needs a new view.
+        endpoint then goes on as if it had never stopped. Otherwise it can only deliver: its sends
+        could reuse numbers, so sending needs a new view.
         """
         if not isinstance(resumed, bool):
             raise UsageError(f"resumed={shown(resumed)} is neither True nor False")
@@ -160,14 +160,14 @@ class Codec:
             raise SnapshotError(msg) from error
 
     def _plain(self, value: object) -> object:
-        """Return bytes, or a packet, as a snapshot has them."""
+        """Return bytes or a packet in the form that a snapshot has."""
         if isinstance(value, bytes):
             return {BYTES: b64encode(value).decode()}
         assert isinstance(value, Packet), f"{value!r} cannot be saved"
         return {PACKET: b64encode(self.encode(value)).decode()}
 
     def _snapshot(self, data: object) -> tuple[View, object]:
-        """Return the view of a snapshot, and the endpoint's state in it as plain data."""
+        """Return the view in a snapshot, and the endpoint's state as plain data."""
         if data is None:
             raise SnapshotError(OTHER_SNAPSHOT)
         record = Saved("snapshot", data)
@@ -199,7 +199,7 @@ class Codec:
         self._relays = self._wire.relays
 
     def _check_view(self, view: View) -> None:
-        """Refuse what is of another view than this Codec's."""
+        """Refuse a view other than this Codec's; adopt it if this Codec has none yet."""
         if self._view is None and view.members == self._members:
             self._adopt(view)
         elif self._view is None or view.digest != self._view.digest:
@@ -207,7 +207,7 @@ class Codec:
             raise UsageError(msg)
 
     def _check_identity(self, data: bytes) -> None:
-        """Refuse a packet of another view."""
+        """Refuse a packet of another view; adopt its view if this Codec has none yet."""
         if data[0] >> 4 != VERSION:
             raise PeerError(
                 f"a packet of version {data[0] >> 4}, not {VERSION}: its sender runs another "
@@ -233,7 +233,7 @@ class Codec:
     # Packets.
 
     def _route(self, data: bytes) -> tuple[int, int, int, int]:
-        """Return source, destination and number of a packet, and the place behind them."""
+        """Return the source, destination and number of a packet, and the offset after them."""
         at = self._route_at
         if self._is_paired:
             source, dest = data[at] >> 4, data[at] & 15
@@ -279,7 +279,7 @@ class Codec:
         return sender, at
 
     def _body(self, message: Message) -> tuple[int, bytes]:
-        """Return flags, and what all copies share behind the packet's number."""
+        """Return the flags, and what all copies share after the packet's number."""
         control = self._wire.put(message)
         if not message.seq:
             made = CONTROL, control
@@ -329,7 +329,7 @@ def _as_bytes(data: object) -> bytes:
 
 
 def _read(value: object, decode: Callable[[bytes], Packet]) -> object:
-    """Return state with its bytes and packets."""
+    """Return state with bytes and packets in place of their texts."""
     if isinstance(value, list):
         return [_read(part, decode) for part in value]
     if not isinstance(value, dict):
@@ -342,7 +342,7 @@ def _read(value: object, decode: Callable[[bytes], Packet]) -> object:
 
 
 def _tuples(value: Any) -> Any:
-    """Return options as they were given: JSON has lists for tuples."""
+    """Return options as they were given: JSON has turned tuples into lists."""
     if isinstance(value, list):
         return tuple(map(_tuples, value))
     if isinstance(value, dict):
