@@ -1,4 +1,4 @@
-"""Messages in the order of the causes that they declare: webhooks, queues, HTTP; no members.
+"""Messages in the order of their declared causes: webhooks, queues, HTTP; no list of members.
 
 ::
 

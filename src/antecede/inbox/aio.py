@@ -1,4 +1,4 @@
-"""The inbox for asyncio: the same names; what waits for the store is awaited."""
+"""The inbox for asyncio: the same names, but calls that wait for the store are awaited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from antecede.inbox.causes import Entry
 from antecede.inbox.events import write_events
 from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
 
-#: How many handlers may wait for a database at a time.
+#: How many handlers may wait for a database at the same time.
 THREADS = 32
 Result = TypeVar("Result")
 
@@ -30,7 +30,7 @@ class AsyncTransaction:
         self.message, self.send = transaction.message, transaction.send
 
     async def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement on the inbox's database, in its own words; return the cursor."""
+        """Run a statement on the inbox's database, in its SQL dialect; return the cursor."""
         return await self._inbox.call(self._transaction.execute, statement, values)
 
 
@@ -56,7 +56,7 @@ class AsyncMessage:
 
 
 class Offering:
-    """What ``offer`` returns: await it to keep the message, or iterate to handle what is ready."""
+    """The result of ``offer``: await it to keep the message, or iterate to handle what is ready."""
 
     def __init__(self, inbox: AsyncInbox, offer: Offer | None) -> None:
         self._inbox, self._offer = inbox, offer
@@ -71,7 +71,7 @@ class Offering:
 
 
 async def _ended(running: asyncio.Future[Any]) -> None:
-    """Wait for something that cannot be stopped, however often this task is cancelled."""
+    """Wait for something that cannot be stopped, even if this task is cancelled meanwhile."""
     while not running.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([running])
@@ -84,7 +84,7 @@ def _task() -> asyncio.Task[Any]:
 
 
 class Turn:
-    """A lock that the task which has it may take again."""
+    """A lock that its owner, a task, may acquire again."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -93,7 +93,7 @@ class Turn:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """Have it inside."""
+        """Hold the lock inside the block."""
         if self._owner is not _task():
             await self._lock.acquire()
             self._owner = _task()
@@ -108,10 +108,10 @@ class Turn:
 
 
 class AsyncInbox(Opened):
-    """:class:`antecede.inbox.Inbox` for asyncio: the same parameters and names.
+    """:class:`antecede.inbox.Inbox` for asyncio, with the same parameters and names.
 
-    ``offer`` is awaited to keep the message alone, or iterated over by ``async for``. ``fetch`` and
-    ``publish`` may be coroutine functions. ``send`` of a transaction is not awaited.
+    ``offer`` is awaited to only keep the message, or iterated over by ``async for``. ``fetch`` and
+    ``publish`` may be coroutine functions. A transaction's ``send`` is not awaited.
     """
 
     def __init__(
@@ -125,13 +125,13 @@ class AsyncInbox(Opened):
     ) -> None:
         super().__init__(place, topics, name, fetch, options)
         self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
-        self._turn = Turn()  # to be the one writer, where there is only one
+        self._turn = Turn()  # held by the one writer, if the store has only one
         self._relaying = asyncio.Lock()
-        #: What each task took last.
+        #: The last message that each task took.
         self._last: WeakKeyDictionary[asyncio.Task[Any], Message] = WeakKeyDictionary()
 
     def causes_in(self, body: object) -> Iterable[object] | None:
-        """Return the causes that the inbox finds in a body, if it was told how."""
+        """Return the causes that the inbox finds in a body; None if it was not told how."""
         find = self._desk.policy.causes
         return None if find is None else find(body)
 
@@ -141,9 +141,9 @@ class AsyncInbox(Opened):
         *words: Any,
         undo: Callable[[Result], object] | None = None,
     ) -> Result:
-        """Run something that waits for the store, to its end also if this task is cancelled.
+        """Run a function that waits for the store, to its end even if this task is cancelled.
 
-        Its result is lost then, and ``undo`` is called with it.
+        If it is, the result is lost, and ``undo`` is called with it.
         """
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, function, *words)
@@ -157,14 +157,14 @@ class AsyncInbox(Opened):
 
     @asynccontextmanager
     async def _writing(self, name: str = "") -> AsyncIterator[None]:
-        """Give back what this task took and did not handle; wait to be the one writer, if any."""
+        """Give back what this task took but did not handle; wait to be the one writer, if any."""
         last = self._last.get(_task())
         if last is not None and self._desk.must_leave(last, name):
             await self.call(last.leave)
         if not self._desk.store.is_exclusive:
             yield
             return
-        self._desk.must_leave(current.get())  # A task that a handler started cannot wait for it.
+        self._desk.must_leave(current.get())  # A task started by a handler cannot wait for it.
         async with self._turn.taken():
             yield
 
@@ -181,11 +181,11 @@ class AsyncInbox(Opened):
         return Offering(self, Offer(id, body, causes, topic, time))
 
     def ready(self) -> Offering:
-        """Iterate over what is ready now, causes first."""
+        """Iterate over the messages that are ready now, causes first."""
         return Offering(self, None)
 
     async def take(self, offer: Offer | None) -> str:
-        """Keep a message, and do what is due; return its state, or ``"duplicate"``."""
+        """Keep a message, and do the upkeep that is due; return its state, or ``"duplicate"``."""
         desk, state = self._desk, ""
         entry = None if offer is None else desk.policy.entry(*offer)
         async with self._writing():
@@ -203,7 +203,7 @@ class AsyncInbox(Opened):
         return state
 
     async def hand_over(self) -> AsyncIterator[AsyncMessage]:
-        """Iterate over what is ready now, without upkeep."""
+        """Iterate over the messages that are ready now, without upkeep."""
         left: frozenset[str] = frozenset()
         store = self._desk.store
 
@@ -227,7 +227,7 @@ class AsyncInbox(Opened):
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:
-        """Commit all that this task does inside at its end, at once (SQLite)."""
+        """Commit everything that this task does inside the block at once, at its end (SQLite)."""
         async with self._writing():
             group = self._desk.store.group()
 
@@ -244,16 +244,16 @@ class AsyncInbox(Opened):
             await self.call(group.__exit__, None, None, None)
 
     async def waiting(self, limit: int | None = None) -> list[Waiting]:
-        """Return who waits, for what and since when, oldest first."""
+        """Return the waiting messages, with what they wait for and since when, oldest first."""
         desk = self._desk
         return await self.call(desk.store.waiting, desk.policy.clock(), limit)
 
     async def parked(self, limit: int | None = None) -> list[Parked]:
-        """Return what is kept for a person, and why."""
+        """Return the messages kept for a person, and why."""
         return await self.call(self._desk.store.parked, limit)
 
     async def release(self, id: str) -> None:
-        """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
+        """Release a message without its missing causes; ``id`` may be ``topic/id``."""
         async with self._writing(id):
             await self.call(self._desk.release, id)
 
@@ -263,12 +263,12 @@ class AsyncInbox(Opened):
             await self.call(self._desk.park, id, reason)
 
     async def retry(self, id: str) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it arrived now."""
         async with self._writing(id):
             await self.call(self._desk.retry, id)
 
     async def report(self) -> Report:
-        """Return what is in the inbox, and what came early."""
+        """Return figures on the inbox's messages and on those that arrived early."""
         return await self.call(self._desk.report)
 
     async def relay(self, publish: Callable[[Outgoing], Any], limit: int | None = None) -> int:
@@ -294,7 +294,7 @@ class AsyncInbox(Opened):
         return relay.result()
 
     async def events(self, path: str | os.PathLike[str]) -> int:
-        """Write what was handled as an event log for ``antecede audit``; return how many events."""
+        """Write what was handled as an event log for ``antecede audit``; return the event count."""
         return await self.call(write_events, Path(path), [self._desk.store])
 
     async def close(self) -> None:

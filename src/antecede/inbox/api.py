@@ -1,4 +1,4 @@
-"""The inbox that people use: offer messages, get those that are ready, each in a transaction."""
+"""The inbox that users call: offer messages, and handle each ready one in a transaction."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from antecede.inbox.records import (
 )
 from antecede.inbox.stores.memory import MemoryStore
 
-#: How many sends a relay takes at a time.
+#: How many sends a relay takes at once.
 RELAY_BATCH = 100
 BODY_BYTES_MAX = 1 << 26
 Place = str | os.PathLike[str] | None
 CausesOf = Callable[[Any], Iterable[object] | None]
 
-#: The message that is being handled here; what is sent meanwhile follows from it.
+#: The message that is being handled here, which is a cause of everything sent meanwhile.
 current: ContextVar[Message | None] = ContextVar("antecede_message", default=None)
 
 
 def current_causes() -> tuple[str, ...]:
-    """Return what a message carries that is sent here and now: nothing outside of a handler."""
+    """Return the causes for a message that is sent here and now: none outside a handler."""
     message = current.get()
     return () if message is None else carried(message.key, message.causes)
 
 
 @dataclass(slots=True)
 class Metrics:
-    """What this process has seen of its inbox since it opened it."""
+    """What this process has counted on its inbox since it opened it."""
 
     offered: int = 0
     duplicates: int = 0
@@ -77,9 +77,9 @@ class Metrics:
 
 
 class Policy:
-    """The options of an inbox, checked. It turns what is offered into what a store takes."""
+    """The options of an inbox, checked. It turns offers into entries for a store."""
 
-    #: What the inbox subscribes to, and whether bodies are kept as bytes: known with the store.
+    #: The topics of the inbox, and whether bodies are kept as bytes: known once the store is open.
     topics: frozenset[str]
     is_packed: bool
 
@@ -126,14 +126,14 @@ class Policy:
         self.body_bytes_max = body_bytes_max
         self.clock = clock
         periods = [each for each in (patience, remember) if each is not None]
-        #: How often time is looked at, if at all.
+        #: How often to check what is due by time, if ever.
         self.period = min(1.0, *(each / 4 for each in periods)) if periods else None
 
     def entry(
         self, name: object, body: object, causes: Iterable[object] | None, topic: str | None,
         sent: float | None,
     ) -> Entry:  # fmt: skip
-        """Check what is offered."""
+        """Return an entry for what is offered, after checking it."""
         topics = self.topics
         if not isinstance(topic, str) or topic not in topics:
             topic = self._only_topic(topic)
@@ -158,7 +158,7 @@ class Policy:
         return entry
 
     def _only_topic(self, topic: object) -> str:
-        """Return the topic of a message that names none; refuse one that is not subscribed to."""
+        """Return the topic of a message without one; refuse one that is not subscribed to."""
         topics = self.topics
         if topic is not None:
             raise UsageError(
@@ -172,7 +172,7 @@ class Policy:
         return min(topics)
 
     def upkeep(self, now: float) -> Upkeep:
-        """Return what is to be done at a time."""
+        """Return the upkeep that is due at a time."""
         overdue = None if self.patience is None or self.is_shadow else now - self.patience
         return Upkeep(
             now, overdue, self.then, None if self.remember is None else now - self.remember
@@ -182,7 +182,7 @@ class Policy:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return abs(value) < 1e15  # neither inf nor nan, nor more digits than a time has
+    return abs(value) < 1e15  # neither infinite nor NaN, nor with more digits than a time has
 
 
 def _is_seconds(value: object) -> bool:
@@ -190,7 +190,7 @@ def _is_seconds(value: object) -> bool:
 
 
 class Transaction:
-    """The transaction in which a message is handled: one's own writes, sends, and "done"."""
+    """The transaction in which a message is handled: the handler's writes, sends, and "done"."""
 
     __slots__ = ("_desk", "_taken", "message", "sends")
 
@@ -201,11 +201,11 @@ class Transaction:
 
     @property
     def connection(self) -> Any:
-        """The database's own connection, inside the transaction; do not commit on it."""
+        """The database connection inside the transaction; do not commit on it."""
         return getattr(self._taken.link, "connection", None)
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement on the inbox's database, in its own words; return the cursor."""
+        """Run a statement on the inbox's database, in its SQL dialect; return the cursor."""
         return self._desk.store.execute(self._taken, statement, values)
 
     def send(
@@ -218,8 +218,8 @@ class Transaction:
     ) -> Outgoing:
         """Send a message when the transaction is committed; return it, with its causes.
 
-        It follows the message that is handled. Name further causes if it follows more, for
-        instance what was sent before in the same handler.
+        The message being handled is its cause. Name any further causes, for instance a message that
+        the same handler sent before.
         """
         check_topic(topic)
         message = self.message
@@ -245,7 +245,7 @@ class Transaction:
 class Message:
     """A message that is ready: ``with message as transaction:`` handles it.
 
-    If the block raises, all of it is rolled back and the message is handed over again.
+    If the block raises, everything is rolled back and the message is handed over again.
     """
 
     __slots__ = ("_desk", "_sends", "_taken", "_token", "is_closed", "is_done", "key")
@@ -254,23 +254,23 @@ class Message:
         self._desk, self._taken = desk, taken
         self.key = taken.key
         self.is_closed = self.is_done = False
-        #: What its transaction sends. To refer to that itself would leave a cycle of garbage.
+        #: What its transaction sends. A reference to the transaction would make a reference cycle.
         self._sends: list[Outgoing] | None = None
         self._token: Token[Message | None]
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """The causes that it was offered with."""
+        """The causes with which it was offered."""
         return self._taken.causes
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """Causes that it was released without."""
+        """The causes without which it was released."""
         return self._taken.unmet
 
     @property
     def late(self) -> bool:
-        """Whether something that follows from it was released before it."""
+        """Whether one of its effects was released before it."""
         return self._taken.late
 
     @property
@@ -285,13 +285,13 @@ class Message:
 
     @property
     def body(self) -> Any:
-        """What was offered."""
+        """The body that was offered."""
         taken = self._taken
         return taken.body if taken.form < 0 else unpack(taken.form, taken.body)
 
     @property
     def attempt(self) -> int:
-        """How many times it has been handed over, this time included; failures count."""
+        """How many times it has been handed over, including this time; failures count."""
         return self._taken.failures + 1
 
     @property
@@ -308,7 +308,7 @@ class Message:
         return self._sends is not None and not self.is_closed
 
     def enter(self) -> Transaction:
-        """Begin to handle it; one that was left in between is taken again."""
+        """Begin to handle it; if it was given back meanwhile, take it again."""
         if self._sends is not None:
             raise UsageError(f"{self.key} was handled already; a message has one with block")
         if self.is_closed:
@@ -335,10 +335,10 @@ class Message:
             desk.metrics.late += 1
 
     def fail(self, error: BaseException) -> None:
-        """Roll back, and note why."""
+        """Roll back, and record why."""
         self.is_closed = True
         store, metrics = self._desk.store, self._desk.metrics
-        if not isinstance(error, Exception):  # the program ends: it is nobody's fault
+        if not isinstance(error, Exception):  # the program ends: not the handler's fault
             store.abandon(self._taken)
             return
         metrics.failed += 1
@@ -355,7 +355,7 @@ class Message:
     __enter__ = enter
 
     def exit(self) -> None:
-        """Let what is sent from here on follow from nothing."""
+        """Stop being a cause of what is sent from here on."""
         current.reset(self._token)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -367,7 +367,7 @@ class Message:
 
 
 class Relay:
-    """One run of a relay: each send goes after its causes, and none after one that is stuck."""
+    """One run of a relay: each send goes after its causes, and effects of stuck ones stay."""
 
     def __init__(self, desk: Desk, limit: int | None) -> None:
         self._desk = desk
@@ -379,7 +379,7 @@ class Relay:
         self._count = 0
 
     def begin(self) -> list[Outgoing]:
-        """Keep other relays away, and return the next sends that have not failed yet."""
+        """Lock out other relays, and return the next sends that have not failed yet."""
         room = int(min(RELAY_BATCH, self._left)) + len(self._failed) if self._left > 0 else 0
         batch = self._desk.store.outgoing(room)
         waiting = batch.__enter__()
@@ -387,7 +387,7 @@ class Relay:
         return [one for one in waiting if one.key not in self._failed]
 
     def may_go(self, one: Outgoing) -> bool:
-        """Tell whether nothing that it follows is stuck."""
+        """Return whether none of its causes is stuck."""
         if self._failed.isdisjoint(one.causes) and self._left > 0:
             return True
         self._failed.add(one.key)
@@ -395,7 +395,7 @@ class Relay:
 
     @contextmanager
     def going(self, one: Outgoing) -> Iterator[None]:
-        """Note whether a send was published inside."""
+        """Record whether a send was published inside the block."""
         try:
             yield
         except Exception as error:  # raised at the end
@@ -406,7 +406,7 @@ class Relay:
             self._left -= 1
 
     def end(self) -> None:
-        """Note what was published, and let other relays work."""
+        """Record what was published, and unlock other relays."""
         gone, self._gone = self._gone, []
         try:
             if gone:
@@ -417,20 +417,20 @@ class Relay:
             self.close()
 
     def close(self) -> None:
-        """Let other relays work; what was published and not noted is published again."""
+        """Unlock other relays; what was published but not recorded is published again."""
         batch, self._batch = self._batch, None
         if batch is not None:
             batch.__exit__(None, None, None)
 
     def result(self) -> int:
-        """Return how many went out; raise the first error."""
+        """Return how many were published; raise the first error."""
         if self._errors:
             raise self._errors[0]
         return self._count
 
 
 class Desk:
-    """What both forms of the inbox share: a store, a policy, and what they do together."""
+    """What both forms of the inbox share: a store, a policy, and their joint operations."""
 
     def __init__(
         self,
@@ -475,7 +475,7 @@ class Desk:
             raise HoldFullError(msg, held=held, held_max=most)
 
     def keep_up(self, now: float, *, has_fetch: bool) -> list[str]:
-        """Do what is due, if enough time has passed; return the causes that are to be fetched."""
+        """Do what is due, if enough time has passed; return the causes to fetch."""
         policy = self.policy
         is_back = now < self._last_time
         self._last_time = now
@@ -493,14 +493,14 @@ class Desk:
         return missing
 
     def take_fetched(self, found: Iterable[Offer] | None) -> None:
-        """Keep what fetch returned."""
+        """Keep the messages that ``fetch`` returned."""
         for one in found or ():
             self.take(self.policy.entry(*one))
 
     def must_leave(self, last: Message | None, name: str = "") -> bool:
-        """Tell whether what was taken last is to be given back before something else is done.
+        """Return whether the last message taken must be given back before something else is done.
 
-        Inside its handler that is refused if there is one writer, or if it is named itself.
+        Inside its handler, that is refused if there is one writer or it is itself named.
         """
         if last is None or last.is_closed:
             return False
@@ -509,7 +509,7 @@ class Desk:
         return not last.is_entered
 
     def release(self, name: str) -> None:
-        """Let a message go without the causes that are not here."""
+        """Release a message without its missing causes."""
         self.store.release(self._key(name), self.policy.clock())
         self.metrics.released += 1
 
@@ -519,11 +519,11 @@ class Desk:
         self.metrics.parked += 1
 
     def retry(self, name: str) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it arrived now."""
         self.store.retry(self._key(name), self.policy.clock())
 
     def _key(self, name: str) -> str:
-        """Return the key that a person means by a key or by an id alone."""
+        """Return the key for a key, or for an id alone, that a person typed."""
         check_id(name)
         if "/" in name and topic_of(name) in self.store.topics:
             return name
@@ -537,20 +537,20 @@ class Desk:
         return found[0]
 
     def report(self) -> Report:
-        """Return what is in the inbox."""
+        """Return figures on the inbox's messages."""
         report = self.store.report()
         report.mode = self.policy.mode
         return report
 
 
 class _Mine(threading.local):
-    """What a thread has of an inbox: the message that it got last."""
+    """What a thread knows of an inbox: the last message it got."""
 
     last: Message | None = None
 
 
 class Opened:
-    """What both forms of the inbox have."""
+    """What both forms of the inbox offer without the store."""
 
     def __init__(
         self,
@@ -566,17 +566,17 @@ class Opened:
 
     @property
     def name(self) -> str:
-        """What the inbox is called in event logs."""
+        """The inbox's name in event logs."""
         return self._desk.store.name
 
     @property
     def topics(self) -> frozenset[str]:
-        """What it subscribes to."""
+        """The topics that it subscribes to."""
         return self._desk.store.topics
 
 
 class Inbox(Opened):
-    """Hands messages over after the causes that they declare, each once.
+    """Hands over each message once, after its declared causes.
 
     Parameters
     ----------
@@ -584,32 +584,32 @@ class Inbox(Opened):
         A file (SQLite), ``"postgresql://..."`` for several instances, or None: in memory.
     topics
         What this inbox gets. Causes in other topics are not waited for. A place that has been used
-        knows its topics; other ones may be given then.
+        remembers its topics, and may be given other ones.
     name
-        What the inbox is called in event logs; in PostgreSQL, each name is an inbox of its own.
+        The inbox's name in event logs; in PostgreSQL, each name is a separate inbox.
     mode
         ``"shadow"`` hands everything over at once, and counts what would have waited.
     patience, then
-        After so many seconds of waiting: ``"wait"`` on, ``"release"`` the message, which then says
-        what is ``unmet``, or ``"park"`` it for a person.
+        What to do after so many seconds of waiting: ``"wait"`` on, ``"release"`` the message, whose
+        missing causes are then ``unmet``, or ``"park"`` it for a person.
     remember
-        For how many seconds the id of a message that is done is kept; None: for ever. Afterwards
-        its duplicate is new. A message that was sent longer ago does not wait for what is not here.
+        For how many seconds the id of a message is kept after it is done; None: for ever. After
+        that, a duplicate is new. A message sent longer ago does not wait for missing causes.
     fetch, fetch_after
-        Called with the causes that are not here and have been waited for so many seconds, and
-        again each time that this has doubled. It may return messages, as :class:`Offer`.
+        Called with the missing causes that have been waited for so many seconds, and again each
+        time that this time has doubled. It may return messages, as :class:`Offer`.
     causes
-        Called with the body of a message that is offered without causes; returns them.
+        Called with the body of a message offered without causes; returns the causes.
     tries
         After so many failures a message is parked; None: never.
     waiting_max
-        No more messages than this may wait; what would have to is refused, and may be offered
-        again. None: any number.
+        No more messages than this may wait; further ones are refused, and may be offered again.
+        None: any number.
     causes_max
         A message that names more causes is refused.
     body_bytes_max
-        A message with a longer body is refused; 64 MiB unless you say otherwise. In memory only
-        bytes and text have a length.
+        A message with a longer body is refused; 64 MiB by default. In memory, only bytes and text
+        have a length.
     clock
         Returns seconds since 1970. Order never depends on it.
     """
@@ -635,10 +635,10 @@ class Inbox(Opened):
         topic: str | None = None,
         time: float | None = None,
     ) -> Iterator[Message]:
-        """Take a message; return an iterator over what is ready now, causes first.
+        """Take a message; return an iterator over the messages that are ready now, causes first.
 
-        The message is kept when this returns, whether or not the iterator is used. Whatever is
-        not handled is handed over by a later call. ``time`` is when it was sent.
+        The message is kept when this returns, whether or not the iterator is used. A later call
+        hands over what is not handled. ``time`` is when it was sent.
         """
         desk = self._desk
         entry = desk.policy.entry(id, body, causes, topic, time)
@@ -650,10 +650,10 @@ class Inbox(Opened):
         return self._hand_over()
 
     def ready(self) -> Iterator[Message]:
-        """Return an iterator over what is ready now, causes first.
+        """Return an iterator over the messages that are ready now, causes first.
 
-        Call it from time to time if nothing else is offered: after a start, for what failed, what
-        other instances left, and what patience lets go.
+        Call it after a start, and from time to time if nothing is offered: for messages that
+        failed, that other instances gave back, or whose patience is over.
         """
         self._leave_last()
         self._keep_up(self._desk.policy.clock())
@@ -673,7 +673,7 @@ class Inbox(Opened):
                 left |= {message.key}
 
     def _leave_last(self, name: str = "") -> None:
-        """Give back what this thread took and did not handle."""
+        """Give back what this thread took but did not handle."""
         last = self._mine.last
         if last is not None and self._desk.must_leave(last, name):
             last.leave()
@@ -684,23 +684,23 @@ class Inbox(Opened):
             self._desk.take_fetched(self._fetch(missing))
 
     def group(self) -> AbstractContextManager[None]:
-        """Commit all that this thread does inside at its end, at once (SQLite).
+        """Commit everything that this thread does inside the block at once, at its end (SQLite).
 
-        A handler that fails is rolled back alone. Tell senders that their messages were taken only
-        after the block.
+        A failed handler is rolled back alone. Confirm messages to their senders only after the
+        block.
         """
         return self._desk.store.group()
 
     def waiting(self, limit: int | None = None) -> list[Waiting]:
-        """Return who waits, for what and since when, oldest first."""
+        """Return the waiting messages, with what they wait for and since when, oldest first."""
         return self._desk.store.waiting(self._desk.policy.clock(), limit)
 
     def parked(self, limit: int | None = None) -> list[Parked]:
-        """Return what is kept for a person, and why."""
+        """Return the messages kept for a person, and why."""
         return self._desk.store.parked(limit)
 
     def release(self, id: str) -> None:
-        """Let a message go without the causes that are not here; ``id`` may be ``topic/id``."""
+        """Release a message without its missing causes; ``id`` may be ``topic/id``."""
         self._leave_last(id)
         self._desk.release(id)
 
@@ -710,20 +710,20 @@ class Inbox(Opened):
         self._desk.park(id, reason)
 
     def retry(self, id: str) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it arrived now."""
         self._leave_last(id)
         self._desk.retry(id)
 
     def report(self) -> Report:
-        """Return what is in the inbox, and what came early."""
+        """Return figures on the inbox's messages and on those that arrived early."""
         return self._desk.report()
 
     def relay(self, publish: Callable[[Outgoing], object], limit: int | None = None) -> int:
-        """Publish what handlers sent, causes first; return how many went out.
+        """Publish what handlers sent, causes first; return how many were published.
 
-        ``publish`` must return only when the message is safe elsewhere. After a crash a message
-        may be published again, with the same id. If it raises, what follows from that message
-        stays too, the rest goes on, and the first error is raised at the end.
+        ``publish`` must return only when the message is safe elsewhere. After a crash a message may
+        be published again, with the same id. If ``publish`` raises, effects of the message are kept
+        too, others are published, and the first error is raised at the end.
         """
         self._leave_last()
         relay, is_more = Relay(self._desk, limit), True
@@ -739,7 +739,7 @@ class Inbox(Opened):
         return relay.result()
 
     def events(self, path: str | os.PathLike[str]) -> int:
-        """Write what was handled as an event log for ``antecede audit``; return how many events."""
+        """Write what was handled as an event log for ``antecede audit``; return the event count."""
         return write_events(Path(path), [self._desk.store])
 
     def close(self) -> None:
@@ -754,7 +754,7 @@ class Inbox(Opened):
 
 
 def inside(message: Message) -> str:
-    """Return the error for a call that an open handler blocks."""
+    """Return the error message for a call that an open handler blocks."""
     return (
         f"{message.key} is being handled, and SQLite has one writer; do this after the with block, "
         "or use transaction.send"

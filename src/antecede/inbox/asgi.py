@@ -4,8 +4,8 @@
 
     app = CausalRequests(app, inbox)
 
-A request that says what it is (by headers, or by what ``read`` finds in it) is kept in the inbox.
-If it is ready, the application handles it at once, inside the transaction of the message, which is
+A request that identifies its message (by headers, or by ``read``) is kept in the inbox. If it is
+ready, the application handles it at once, inside the transaction of the message, which is
 ``scope["antecede.transaction"]``; a response below 500 commits it. If it has to wait, the sender
 gets ``202 Accepted``, and the application handles the request when its causes are done.
 """
@@ -39,7 +39,7 @@ class CausalRequests:
     """Middleware: requests that are messages reach the application after their causes.
 
     ``read`` is called with the headers (names in lower case) and the body of each POST, PUT and
-    PATCH; it returns an :class:`Offer`, whose body is ignored, or None for what is no message.
+    PATCH; it returns an :class:`Offer`, whose body is ignored, or None for other requests.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class CausalRequests:
             await _answer(send, 202, state or "kept")
 
     async def serve(self) -> int:
-        """Handle what is ready without a request; call it at the start, and from time to time."""
+        """Handle what is ready without a request; call it at the start, then regularly."""
         count = 0
         async for message in self._inbox.ready():
             scope: dict[str, Any] = {
@@ -119,7 +119,7 @@ class CausalRequests:
     async def _handle(
         self, like: Scope, message: AsyncMessage, *, is_own: bool
     ) -> list[MutableMapping[str, Any]]:
-        """Let the application handle a request that was kept; return its response."""
+        """Let the application handle a kept request; return its response."""
         parts, body = unpacked(message.body)
         response: list[MutableMapping[str, Any]] = []
 
@@ -144,7 +144,7 @@ class CausalRequests:
                 await self._app(scope, _once(body), gather)
                 _require_success(response)
         except RefusedError:
-            pass  # The sender sees the status, and the message stays.
+            pass  # The sender sees the status, and the message is kept.
         except AntecedeError:
             raise
         except Exception:

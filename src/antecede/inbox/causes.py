@@ -1,36 +1,30 @@
-"""The rule of declared causes: what is ready, what a send carries, and the machine that keeps it.
+"""The rule of declared causes: what is ready, what a send carries, and a machine that applies it.
 
 A message is a key, ``topic/id``, and the keys of its causes. An inbox subscribes to some topics. It
-hands a message over when every cause of it in those topics is done. Nothing here does I/O, reads a
-clock or uses chance: times are numbers that the caller gives.
+hands a message over when all of its causes in those topics are done. Nothing here does I/O, reads a
+clock or uses randomness: times are numbers that the caller gives.
 
 :func:`carried` is what a handler's sends carry; :class:`Causes` is the rule with indexes, so that
-each step touches only what it changes. Tests bind it, every store and ``reorder`` to the rule as
-plain definitions (``tests/inbox/specification.py``).
+each step touches only what it changes. Tests compare it, every store and ``reorder`` with plain
+definitions of the rule (``tests/inbox/specification.py``).
 
-Guarantee
----------
-A message is handed over once, after each of its subscribed causes that is not waived. A cause is
-waived if a person or the patience released the message without it (it is then named in ``unmet``),
-or if it is so old that its id would be forgotten. A message that waits for itself, directly or
-through others, is parked with the reason, and so is everything on that cycle.
+Guarantee --------- A message is handed over once, after each of its subscribed causes that is not
+waived. A cause is waived if a person or the patience released the message without it (``unmet``
+then names it), or if it is so old that its id would be forgotten. A message that waits for itself,
+directly or through others, is parked with the reason, and so is everything on that cycle.
 
-What a send carries
--------------------
-A message that is sent while ``m`` is handled carries ``m`` and, of the causes of ``m``, those of
-other topics than that of ``m``. Let ``a`` happen before ``b`` by a chain of such sends. Then every
-inbox that subscribes to the topics of both hands over ``a`` first, whatever else it subscribes to.
-For along the chain, each message carries some ``x`` of the topic of ``a`` such that every
-subscriber of that topic has handed over ``a`` when it hands over ``x``. The first message after
-``a`` carries ``a`` itself. A message ``m`` of another topic passes ``x`` on. A message ``m`` of the
-topic of ``a`` replaces ``x`` by itself, and waits for ``x`` wherever it is handed over. So ids do
-not add up: a chain carries at most one id per topic, as in the second constraint of [KS98]_ with
-topics as destinations. Several parents carry the union.
+What a send carries ------------------- A message that is sent while ``m`` is handled carries ``m``
+and, of the causes of ``m``, those of other topics than that of ``m``. Let ``a`` happen before ``b``
+by a chain of such sends. Then every inbox that subscribes to the topics of both hands over ``a``
+first, whatever else it subscribes to. Because along the chain, each message carries some ``x`` of
+the topic of ``a`` such that every subscriber of that topic has handed over ``a`` when it hands over
+``x``. The first message after ``a`` carries ``a`` itself. A message ``m`` of another topic passes
+``x`` on. A message ``m`` of the topic of ``a`` replaces ``x`` by itself, and waits for ``x``
+wherever it is handed over. So ids do not accumulate: a chain carries at most one id per topic, as
+in the second constraint of [KS98]_ with topics as destinations. Several parents carry the union.
 
-Differences from the paper
---------------------------
-Order is that of declared causes, not of happened before: two messages that one service handled one
-after the other are not ordered by that.
+Differences from the paper -------------------------- The order is that of declared causes, not of
+happened before: handling two messages one after the other in the same service does not order them.
 
 References
 ----------
@@ -55,7 +49,7 @@ WAITING: Final = 0
 READY: Final = 1
 PARKED: Final = 2
 DONE: Final = 3
-#: What the numbers of states are called.
+#: The names of the states, by number.
 STATES: Final = ("waiting", "ready", "parked", "done")
 
 ID_CHARS_MAX: Final = 1024
@@ -69,13 +63,13 @@ def topic_of(key: str) -> str:
 
 
 def carried(key: str, causes: Iterable[str]) -> tuple[str, ...]:
-    """Return what a send carries that is made while ``key``, with its causes, is handled."""
+    """Return the causes of a send that is made while ``key``, with its causes, is handled."""
     topic = topic_of(key) + "/"
     return (key, *(cause for cause in causes if not cause.startswith(topic)))
 
 
 def joined(*parts: Iterable[str]) -> tuple[str, ...]:
-    """Return the union of causes, each once, in the order in which they are named."""
+    """Return the union of causes, each once, in the order of their first mention."""
     return tuple(dict.fromkeys(cause for part in parts for cause in part))
 
 
@@ -85,7 +79,7 @@ def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
 
 
 def check_topic(topic: object) -> str:
-    """Return a topic's name; refuse what cannot be one."""
+    """Return a topic's name; refuse an invalid one."""
     if (
         isinstance(topic, str)
         and topic.isprintable()
@@ -99,7 +93,7 @@ def check_topic(topic: object) -> str:
 
 
 def check_id(name: object) -> str:
-    """Return a message's id; refuse what cannot be one."""
+    """Return a message's id; refuse an invalid one."""
     if isinstance(name, str) and 0 < len(name) <= ID_CHARS_MAX and name.isprintable():
         return name
     length = f" of {len(name):,} characters" if isinstance(name, str) else ""
@@ -111,7 +105,7 @@ def check_id(name: object) -> str:
 def check_causes(causes: object, topic: str, most: int = CAUSES_MAX) -> tuple[str, ...]:
     """Return causes as keys, each once; ``topic`` is that of the message that names them.
 
-    A cause is ``"topic/id"``, or a pair of both, or an id alone, which is of the same topic.
+    A cause is ``"topic/id"``, a pair of both, or an id alone, which means the same topic.
     """
     if not isinstance(causes, (list, tuple)):
         if causes is None:
@@ -155,7 +149,7 @@ class Entry:
     """A message in an inbox, from its offer to its handler.
 
     In a database the message has a ``number``, ``needs``, which are its causes in the inbox's
-    topics, and a ``form`` of its body. ``link`` is what its handler's transaction runs on.
+    topics, and a ``form`` of its body. ``link`` is the connection of its handler's transaction.
     """
 
     __slots__ = (
@@ -175,7 +169,7 @@ class Entry:
         self.key, self.causes, self.came, self.sent = key, causes, came, sent
         self.form, self.body = form, body
         self.needs: Sequence[str]
-        #: Sent so long ago that causes which are not here count as done.
+        #: Whether it was sent so long ago that missing causes count as done.
         self.is_old = False
         self.is_shadow = False
         self.lacks = _NOTHING
@@ -188,32 +182,32 @@ class Entry:
         self.link: Any = None
 
 
-#: What most messages lack; it is never changed.
+#: What most messages lack; never modified.
 _NOTHING: Final[set[str]] = set()
-#: What is remembered of a message that is done: its causes, when it was done, what it was released
-#: without, and whether it was early. Plain tuples, since the garbage collector leaves them out.
+#: What is remembered of a message that is done: its causes, when it was done, the causes without
+#: which it was released, and whether it was early. Tuples spare the garbage collector.
 Past = tuple[tuple[str, ...], float, tuple[str, ...], bool]
 
 
 class Causes:
-    """The machine of one inbox in memory: offers, readiness, done, patience, forgetting.
+    """The machine of one inbox in memory: offers, readiness, completion, patience, forgetting.
 
-    ``shadow`` hands everything over at once, and notes what would have waited and how long.
+    ``shadow`` hands everything over at once, and records what would have waited and for how long.
     """
 
     def __init__(self, topics: Collection[str], *, shadow: bool = False) -> None:
         self.topics = frozenset(topics)
         self.shadow = shadow
         self.entries: dict[str, Entry] = {}
-        #: Taken from the front again and again, which a plain dictionary is slow at.
+        #: Entries are often removed from the front, which is slow in a plain dictionary.
         self.ready: OrderedDict[str, Entry] = OrderedDict()
         self.waiting: dict[str, Entry] = {}  # in the order of arrival
         self.parked: dict[str, Entry] = {}
         self.past: dict[str, Past] = {}  # in the order of handling
         self.missed: dict[str, float] = {}
-        #: Shadow mode: handled before their causes.
+        #: Shadow mode: messages that were handled before their causes.
         self.early: dict[str, Entry] = {}
-        #: Shadow mode: how long each early message would have waited, once that is known.
+        #: Shadow mode: how long each early message would have waited, once known.
         self.waits: list[float] = []
         self._awaited: dict[str, dict[str, Entry]] = {}
         self._latest = float("-inf")
@@ -227,7 +221,7 @@ class Causes:
         return entry if self.add(entry) else None
 
     def add(self, entry: Entry) -> bool:
-        """Take a message; tell whether it is new."""
+        """Take a message; return whether it is new."""
         key, past = entry.key, self.past
         if key in self.entries or key in past:
             return False
@@ -248,7 +242,7 @@ class Causes:
         return True
 
     def take(self, left: Collection[str] = ()) -> Entry | None:
-        """Take out the message that became ready first, but none of those ``left``."""
+        """Take out the message that became ready first, except those ``left``."""
         ready = self.ready
         if not left:
             return ready.popitem(last=False)[1] if ready else None
@@ -262,11 +256,11 @@ class Causes:
         return self.ready.pop(key, None)
 
     def put_back(self, key: str) -> None:
-        """Make a message that was taken ready again, as the last."""
+        """Make a message that was taken ready again, behind the others."""
         self.ready[key] = self.entries[key]
 
     def done(self, entry: Entry, now: float) -> None:
-        """Note that a message which was taken is handled; what waited only for it becomes ready."""
+        """Mark a taken message as handled; what waited only for it becomes ready."""
         key = entry.key
         del self.entries[key]
         entry.state = DONE
@@ -277,9 +271,9 @@ class Causes:
             self._wake(key, now)
 
     def release(self, key: str, now: float) -> list[str]:
-        """Let a message go without the causes that are not here, after those that are.
+        """Release a message without its missing causes, after the causes that wait here.
 
-        Return the keys that lack some cause for it.
+        Return the keys of all messages released without a cause.
         """
         entry = self._held(key)
         self.parked.pop(key, None)
@@ -305,7 +299,7 @@ class Causes:
         self._park(self.ready[key] if key in self.ready else self._held(key), reason)
 
     def retry(self, key: str, now: float) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it arrived now."""
         entry = self._held(key)
         if entry.state != PARKED:
             raise UsageError(
@@ -333,12 +327,12 @@ class Causes:
         return found
 
     def outdate(self, before: float) -> None:
-        """Count causes that are not here as done, of messages that were sent before a time."""
+        """Count missing causes as done, for messages that were sent before a time."""
         for entry in [entry for entry in self.waiting.values() if entry.sent < before]:
             self.outdate_one(entry)
 
     def outdate_one(self, entry: Entry) -> None:
-        """Count the causes of a message that are not here as done, because they are too old."""
+        """Count a message's missing causes as done, because they are too old."""
         for cause in sorted(entry.lacks):
             if cause not in self.entries:
                 self._drop(entry, cause)
@@ -346,7 +340,7 @@ class Causes:
             self._settle(entry)
 
     def forget(self, before: float) -> int:
-        """Forget what was done before a time; return how many ids went."""
+        """Forget what was done before a time; return how many ids were forgotten."""
         gone = []
         for key, (_, at, _, _) in self.past.items():
             if at >= before:
@@ -360,14 +354,14 @@ class Causes:
         return len(gone)
 
     def clock(self, now: float) -> None:
-        """Notice a clock that was set back: what waits has then just come."""
+        """Handle a clock that was set back, by counting what waits as arriving now."""
         if now < self._latest:
             for entry in self.entries.values():
                 entry.came = min(entry.came, now)
         self._latest = now
 
     def state_of(self, key: str) -> str:
-        """Return what is known of a key: a state, or ``"not here"``."""
+        """Return a key's state, or ``"not here"``."""
         entry = self.entries.get(key)
         if entry is not None:
             return STATES[entry.state]
@@ -403,7 +397,7 @@ class Causes:
         self.parked[entry.key] = entry
 
     def _settle(self, entry: Entry) -> None:
-        """Put a message where it belongs now, unless it is parked."""
+        """Mark a message as waiting or ready, unless it is parked."""
         if entry.lacks:
             entry.state = WAITING
             self.waiting[entry.key] = entry
@@ -413,7 +407,7 @@ class Causes:
             self.ready[entry.key] = entry
 
     def _drop(self, entry: Entry, cause: str) -> None:
-        """Let a message wait for a cause no longer."""
+        """Remove a cause from those that a message waits for."""
         entry.lacks.discard(cause)
         waiters = self._awaited[cause]
         del waiters[entry.key]
@@ -421,7 +415,7 @@ class Causes:
             del self._awaited[cause]
 
     def _wake(self, key: str, now: float) -> None:
-        """Note that a message is done for what waits; in shadow mode, and for what follows."""
+        """Wake what waited only for a message; in shadow mode, also what was handled early."""
         queue = [key]
         while queue:
             cause = queue.pop()
@@ -444,7 +438,7 @@ class Causes:
             yield entry
 
     def _ancestry(self, entry: Entry) -> list[Entry]:
-        """Return a message and the waiting ones that it waits for."""
+        """Return a message and the waiting messages that it waits for, also indirectly."""
         found = {entry.key: entry}
         stack = [entry]
         while stack:
@@ -456,7 +450,7 @@ class Causes:
         return list(found.values())
 
     def _cycle(self, entry: Entry) -> list[Entry]:
-        """Return all messages here that wait for this one and that it waits for."""
+        """Return all messages that wait for this one and that it waits for, also indirectly."""
         causes = self._reach(entry, lambda one: one.lacks)
         if entry.key not in causes:
             return []
@@ -464,7 +458,7 @@ class Causes:
         return [self.entries[key] for key in sorted(causes & effects)]
 
     def _reach(self, entry: Entry, following: Callable[[Entry], Iterable[str]]) -> set[str]:
-        """Return the keys of what is here and reached from a message, itself only by a cycle."""
+        """Return the keys of known messages reachable from a message; its own only on a cycle."""
         found: set[str] = set()
         stack = [entry]
         while stack:
@@ -486,7 +480,7 @@ def cycle_reason(key: str, cycle: list[str]) -> str:
 
 
 def not_held(key: str, state: str) -> str:
-    """Return the error for a message that is not held."""
+    """Return the error message for a message that is not held."""
     if state == "not here":
         return f"{key} is not in the inbox; `antecede inbox` lists what waits or is parked"
     return f"{key} is {state}; only what waits or is parked can be released, parked or retried"

@@ -5,7 +5,7 @@
     inbox.offer(**offer_of(event)._asdict())
 
 ``causationid`` holds the causes, separated by blanks: ``topic/id``, or an id of the same source.
-Events are taken in any form: dictionaries as of JSON, and objects of the package cloudevents.
+Events are accepted as dictionaries, as from JSON, and as objects of the package cloudevents.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CAUSATION = "causationid"
 
 
 def offer_of(event: Any, topics: Mapping[str, str] | None = None) -> Offer:
-    """Return what to offer for an event; ``topics`` gives the topic of each source.
+    """Return the offer for an event; ``topics`` gives the topic of each source.
 
-    Without ``topics``, a source is its own topic, without a slash before it.
+    Without ``topics``, a source is its own topic, without a leading slash.
     """
     attributes, data = _parts(event)
     name, source = attributes.get("id"), attributes.get("source")

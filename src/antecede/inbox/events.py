@@ -1,9 +1,9 @@
 """What an inbox handled, as an event log that ``antecede audit`` judges.
 
-An inbox knows what was declared, not who ran where. So the log has one process per inbox, which
-delivers, and for each message a sender that has its causes first and then sends it: the log orders
-sends just as far as the causes do. A sender is named after its message; messages that follow one
-another in one line share a sender, so that there are few.
+An inbox knows declared causes, but not who ran where. So the log has one process per inbox, which
+delivers, and for each message a sender that first gets its causes and then sends it: the log orders
+sends exactly as the causes do. A sender is named after its message; messages that form a chain
+share a sender, so that there are few.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from antecede.inbox.records import Store
 
 
 def write_events(path: Path, stores: Iterable[Store]) -> int:
-    """Write the log, whole or not at all; return how many events it has."""
+    """Write the log, completely or not at all; return its number of events."""
     part = path.with_name(path.name + ".part")
     count = 0
     try:
@@ -38,7 +38,7 @@ def write_events(path: Path, stores: Iterable[Store]) -> int:
 
 
 def events(stores: list[Store]) -> Iterator[dict[str, Any]]:
-    """Return the events: the senders' first, then each inbox's deliveries."""
+    """Yield the events: the senders' first, then each inbox's deliveries."""
     causes: dict[str, tuple[str, ...]] = {}
     handled: list[list[tuple[str, float]]] = []
     for store in stores:
@@ -61,7 +61,7 @@ def events(stores: list[Store]) -> Iterator[dict[str, Any]]:
 def _sends(
     causes: dict[str, tuple[str, ...]], names: list[str], got: list[set[str]]
 ) -> Iterator[dict[str, Any]]:
-    """Return the events of the senders, each message after its causes."""
+    """Yield the events of the senders, each message after its causes."""
     last: dict[str, str] = {}  # the last message of each sender
     sender_of: dict[str, str] = {}
     numbers: dict[str, int] = {}
@@ -84,7 +84,7 @@ def _sends(
 
 
 def _in_order(causes: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    """Return the keys, each after its causes as far as they are known; a cycle is cut."""
+    """Yield the keys, each after its known causes; a cycle is cut."""
     done: set[str] = set()
     for first, own in causes.items():
         stack = [(first, iter(own))]

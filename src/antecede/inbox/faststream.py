@@ -39,13 +39,13 @@ _log = logging.getLogger("antecede.inbox")
 
 
 def _part(raw: Any, name: str) -> Any:
-    """Return a part of a client's message; some clients have a method for it."""
+    """Return a part of a client's message; in some clients it is a method."""
     found = getattr(raw, name, None)
     return found() if callable(found) else found
 
 
 def topic_of(message: StreamMessage[Any]) -> str:
-    """Return the queue, channel, subject or topic that a message came by."""
+    """Return the queue, channel, subject or topic of a message."""
     raw = message.raw_message
     for name in ("routing_key", "subject", "topic"):
         if isinstance(found := _part(raw, name), str):
@@ -57,7 +57,7 @@ def topic_of(message: StreamMessage[Any]) -> str:
 
 
 def id_of(message: StreamMessage[Any]) -> str:
-    """Return the id of a message without our headers: where it is in Kafka, or its message id."""
+    """Return the id of a message without our headers: its place in Kafka, or its message id."""
     partition, offset = (_part(message.raw_message, name) for name in ("partition", "offset"))
     return str(message.message_id) if offset is None else f"{partition}-{offset}"
 
@@ -65,22 +65,22 @@ def id_of(message: StreamMessage[Any]) -> str:
 class CausalMessages:
     """Middleware: subscribers get the messages of the inbox's topics after their causes.
 
-    Messages of other topics pass. Messages without our headers are taken by their ``message_id``,
-    in Kafka by partition and offset, with the causes that the inbox finds in their bodies, if it
-    was told how (``causes=``, which gets the body as bytes).
+    Messages of other topics pass. A message without our headers is identified by its
+    ``message_id``, in Kafka by partition and offset, and gets the causes that the inbox finds in
+    its body, if it was told how (``causes=``, which gets the body as bytes).
     """
 
     def __init__(self, inbox: AsyncInbox, *, topic: TopicOf = topic_of) -> None:
         self.inbox, self.topic = inbox, topic
-        #: What runs the handler of each topic, and a message to make others from.
+        #: The function that runs each topic's handler, and a message to copy others from.
         self.routes: dict[str, tuple[Next, Any]] = {}
 
     def __call__(self, msg: Any, /, *, context: ContextRepo) -> BaseMiddleware[Any, Any]:
-        """Make the middleware of one message."""
+        """Create the middleware of one message."""
         return _Scope(self, msg, context)
 
     def offer_in(self, message: StreamMessage[Any]) -> Offer | None:
-        """Return what to offer for a message; None if it is of another topic."""
+        """Return the offer for a message, or None if it is of another topic."""
         if isinstance(message.raw_message, (tuple, list)):
             raise UsageError(
                 "a batch has no order of its own; subscribe without batch=True, or without inbox"
@@ -126,7 +126,7 @@ class _Scope(BaseMiddleware[Any, Any]):
             try:
                 route, like = shared.routes[message.topic]
                 await self._run(message, route, _rebuilt(like, message.body))
-            except Exception:  # the next message must not pay for it
+            except Exception:  # one failure must not stop the next message
                 _log.exception("the handler failed on %s; it is tried again", message.key)
         return result
 
@@ -136,7 +136,7 @@ class _Scope(BaseMiddleware[Any, Any]):
                 return await route(msg)
 
     async def publish_scope(self, call_next: Next, cmd: Any) -> Any:
-        """Add the causes to what a handler publishes itself."""
+        """Add the causes to what a handler publishes directly."""
         causes = current_causes()
         if causes and CAUSES not in (cmd.headers or {}):
             name = (cmd.headers or {}).get(ID) or uuid.uuid4().hex
@@ -146,7 +146,7 @@ class _Scope(BaseMiddleware[Any, Any]):
 
 
 def _rebuilt(like: StreamMessage[Any], kept: str) -> StreamMessage[Any]:
-    """Return a message that was kept, as the subscriber would have got it."""
+    """Return a kept message as the subscriber would have got it."""
     parts, body = unpacked(kept)
     message = copy.copy(like)
     message.clear_cache()
@@ -157,7 +157,7 @@ def _rebuilt(like: StreamMessage[Any], kept: str) -> StreamMessage[Any]:
 
 
 def publisher(broker: Any) -> Callable[[Outgoing], Awaitable[None]]:
-    """Return what ``AsyncInbox.relay`` needs: each message goes where its topic says."""
+    """Return a function for ``AsyncInbox.relay`` that publishes each message to its topic."""
 
     async def publish(out: Outgoing) -> None:
         _, data = pack(out.body)

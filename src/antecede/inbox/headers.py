@@ -1,4 +1,4 @@
-"""Id, topic, causes and time of a message as headers, for any transport that has headers."""
+"""A message's id, topic, causes and time as headers, for any transport that has headers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ID: Final = "antecede-id"
 TOPIC: Final = "antecede-topic"
 CAUSES: Final = "antecede-causes"
 TIME: Final = "antecede-time"
-#: A header that is longer is refused.
+#: A longer header is refused.
 HEADER_CHARS_MAX: Final = 1 << 20
 
 
 def headers_of(out: Outgoing) -> dict[str, str]:
-    """Return the headers of a message that is published."""
+    """Return the headers of a message to publish."""
     return written(out.id, out.topic, out.causes, out.time)
 
 
@@ -31,7 +31,7 @@ def written(name: str, topic: str, causes: tuple[str, ...], time: float) -> dict
 
 
 def offer_in(headers: Mapping[str, Any], body: object) -> Offer | None:
-    """Return the message that headers tell of, or None without an id; names are in lower case."""
+    """Return the message in some headers, or None without an id; names are in lower case."""
     name = _read(headers, ID, str)
     if name is None:
         return None
@@ -55,11 +55,11 @@ def _read(headers: Mapping[str, Any], key: str, kind: Any) -> Any:
 
 
 def packed(parts: Mapping[str, Any], body: bytes) -> str:
-    """Return what a transport gave, to be kept until the message is ready."""
+    """Return a transport's data packed, to be kept until the message is ready."""
     return json.dumps({**parts, "body": base64.b64encode(body).decode()})
 
 
 def unpacked(text: str) -> tuple[dict[str, Any], bytes]:
-    """Return what was packed."""
+    """Return what :func:`packed` packed."""
     parts: dict[str, Any] = json.loads(text)
     return parts, base64.b64decode(parts.pop("body"))

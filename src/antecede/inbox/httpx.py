@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def carry(request: httpx.Request) -> None:
-    """Add the causes of a request that is made while a message is handled.
+    """Add the causes to a request that is made while a message is handled.
 
-    A request that has an ``antecede-id`` keeps it. Give the topic that the receiver knows these
-    requests by in the header ``antecede-topic``, as JSON, or let the receiver have one topic only.
-    What a handler posts itself leaves even if it fails later; what it sends by the outbox does not.
+    A request that has an ``antecede-id`` keeps it. Name the receiver's topic for these requests in
+    the header ``antecede-topic``, as JSON, unless the receiver has only one. What a handler posts
+    itself is sent even if it fails later; what it sends by the outbox is not.
     """
     causes = current_causes()
     if causes or ID in request.headers:
@@ -50,7 +50,7 @@ def _request(out: Outgoing) -> dict[str, Any]:
 
 
 def publisher(client: httpx.Client, url: str | Callable[[str], str]) -> Callable[[Outgoing], None]:
-    """Return what ``Inbox.relay`` needs to post each message; ``url`` may depend on the topic."""
+    """Return a function for ``Inbox.relay`` that posts messages; ``url`` may use the topic."""
 
     def publish(out: Outgoing) -> None:
         where = url if isinstance(url, str) else url(out.topic)
@@ -62,7 +62,7 @@ def publisher(client: httpx.Client, url: str | Callable[[str], str]) -> Callable
 def publisher_async(
     client: httpx.AsyncClient, url: str | Callable[[str], str]
 ) -> Callable[[Outgoing], Awaitable[None]]:
-    """Return what ``AsyncInbox.relay`` needs to post each message."""
+    """Return a function for ``AsyncInbox.relay`` that posts each message."""
 
     async def publish(out: Outgoing) -> None:
         where = url if isinstance(url, str) else url(out.topic)

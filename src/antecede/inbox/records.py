@@ -1,4 +1,4 @@
-"""What an inbox and its stores tell each other: plain data, and bodies as bytes."""
+"""What an inbox and its stores exchange: plain data, and bodies as bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE, BYTES, TEXT, JSON = range(4)
 
 
 def pack(body: object) -> tuple[int, bytes | None]:
-    """Return a body as bytes and its form; refuse what JSON cannot hold."""
+    """Return a body's form and its bytes; refuse what JSON cannot represent."""
     if body is None:
         return NONE, None
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -32,7 +32,7 @@ def pack(body: object) -> tuple[int, bytes | None]:
 
 
 def unpack(form: int, data: bytes | None) -> Any:
-    """Return a body as it was."""
+    """Return the original body."""
     if form == NONE or data is None:
         return None
     if form == BYTES:
@@ -42,7 +42,7 @@ def unpack(form: int, data: bytes | None) -> Any:
 
 
 class Offer(NamedTuple):
-    """A message as it is offered; ``fetch`` may return some."""
+    """A message as it is offered; ``fetch`` may return such offers."""
 
     id: str
     body: object = None
@@ -87,7 +87,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Who waits, since when, and for what: the causes, each with its state or ``"not here"``."""
+    """A message that waits, since when, and its causes with their states or ``"not here"``."""
 
     key: str
     since: float
@@ -97,7 +97,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """What is kept for a person, since when it has been here, and why."""
+    """A message kept for a person, since when, and why."""
 
     key: str
     since: float
@@ -105,7 +105,7 @@ class Parked:
 
 
 class Handled(NamedTuple):
-    """A message that is done, as the event log tells it."""
+    """A message that is done, as in the event log."""
 
     key: str
     causes: tuple[str, ...]
@@ -115,7 +115,7 @@ class Handled(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What is in an inbox, and what came early."""
+    """Figures on an inbox's messages and on those that arrived early."""
 
     name: str
     mode: str
@@ -126,7 +126,7 @@ class Report:
     done: int = 0
     outbox: int = 0
     released: int = 0
-    #: Messages that came before a cause: in shadow mode they would have waited.
+    #: Messages that arrived before a cause; in shadow mode they did not wait.
     early: int = 0
     early_unresolved: int = 0
     early_seconds_mean: float | None = None
@@ -135,7 +135,7 @@ class Report:
 
 @dataclass(slots=True)
 class Upkeep:
-    """What is to be done at a time: everything up to a time, or nothing where it is None."""
+    """What is due at a time: everything up to a time, or nothing where it is None."""
 
     now: float
     overdue: float | None = None
@@ -145,7 +145,7 @@ class Upkeep:
 
 @dataclass(slots=True)
 class Kept:
-    """What upkeep did."""
+    """The results of upkeep."""
 
     released: list[str] = field(default_factory=list)
     parked: list[str] = field(default_factory=list)
@@ -153,57 +153,57 @@ class Kept:
 
 
 class Store(Protocol):
-    """Where an inbox keeps what it has. Each method is one transaction, unless it says otherwise.
+    """Where an inbox stores its messages. Each method is one transaction, unless stated otherwise.
 
-    Everything that fails raises :class:`antecede.errors.StoreError` and changes nothing.
+    A failure raises :class:`antecede.errors.StoreError` and changes nothing.
     """
 
     name: str
     topics: frozenset[str]
-    #: Whether one open message keeps every other call waiting.
+    #: Whether one open message blocks every other call.
     is_exclusive: bool
 
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
-        """Open a transaction with a ready message that nobody else has, but none of those left.
+        """Open a transaction with a ready message that nobody else has, except those ``left``.
 
-        ``only`` is the key of the one that is wanted, if any.
+        ``only`` is the key of a particular message to open, if any.
         """
 
     def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
-        """Run a statement of the user in the transaction of a message; return its cursor."""
+        """Run a user's statement in the transaction of a message; return its cursor."""
 
     def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
-        """Note that a message is done, keep what it sends, commit."""
+        """Mark a message as done, keep what it sends, commit."""
 
     def abandon(self, taken: Entry) -> None:
         """Roll back; the message is ready again."""
 
     def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
-        """Roll back, count the failure; park after so many tries. Return whether it was parked."""
+        """Roll back, count the failure, park after so many tries; return whether it parked."""
 
     def causes_of(self, taken: Entry, key: str) -> tuple[str, ...]:
         """Return the causes of another message, if it is known."""
 
     def group(self) -> AbstractContextManager[None]:
-        """Commit all that this thread does inside at its end, at once."""
+        """Commit everything that this thread does inside the block at once, at its end."""
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
         """Do what is due: patience, forgetting, a clock that was set back."""
 
     def missing(self, now: float, after: float) -> list[str]:
-        """Return causes that are not here and were waited for so long; note that they are asked."""
+        """Return missing causes waited for so long, and record that they were asked for."""
 
     def release(self, key: str, now: float) -> None:
-        """Let a message go without the causes that are not here."""
+        """Release a message without its missing causes."""
 
     def park(self, key: str, reason: str) -> None:
         """Keep a message for a person."""
 
     def retry(self, key: str, now: float) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it arrived now."""
 
     def waiting(self, now: float, limit: int | None) -> list[Waiting]:
         """Return what waits, oldest first."""
@@ -215,13 +215,13 @@ class Store(Protocol):
         """Return the keys of messages with this id that are not done, of any topic."""
 
     def report(self) -> Report:
-        """Return what there is."""
+        """Return figures on the messages."""
 
     def outgoing(self, limit: int) -> AbstractContextManager[list[Outgoing]]:
-        """Give the sends that are not published, in order, to one relay at a time."""
+        """Give the unpublished sends, in order, to one relay at a time."""
 
     def published(self, sent: Sequence[Outgoing], now: float) -> None:
-        """Note that these were published; only while :meth:`outgoing` is open."""
+        """Mark these as published; only while :meth:`outgoing` is open."""
 
     def handled(self) -> Iterator[Handled]:
         """Return what is done, in the order of handling."""

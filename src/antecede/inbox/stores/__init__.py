@@ -1,1 +1,1 @@
-"""Where inboxes keep what they have: memory, SQLite, PostgreSQL."""
+"""Where inboxes store their messages: memory, SQLite, PostgreSQL."""

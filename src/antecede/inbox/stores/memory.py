@@ -46,7 +46,7 @@ class MemoryStore:
             return causes.take(left) if only is None else causes.take_one(only)
 
     def execute(self, taken: Entry, statement: str, values: Sequence[Any]) -> Any:
-        """Run a statement on the private database; one handler at a time, from here on."""
+        """Run a statement on the private database; from then on, only one handler may."""
         tables = taken.link
         if tables is None:
             self._user.acquire()

@@ -1,14 +1,14 @@
 """PostgreSQL as the database of an inbox, for any number of instances.
 
-A message is taken by ``FOR UPDATE SKIP LOCKED`` in the transaction in which it is handled: it is
-with one instance, and if that dies, the server rolls back and another gets it. There are no leases
-and no clocks in this.
+A message is taken by ``FOR UPDATE SKIP LOCKED`` in the transaction in which it is handled: only one
+instance has it, and if that dies, the server rolls back and another gets it. This needs no leases
+and no clocks.
 
-The one race is that between "done" of a cause and the offer of its effect: each could miss the
-other. So an offer that lacks a cause takes a shared lock on the cause's key and looks again, and
-"done" takes that lock alone before it looks for what waits. An offer that has to wait also locks
-its own key alone, so that of several messages that close a cycle together one sees the others.
-Locks are taken in the order of the keys, and last in a transaction, so ours make no deadlock.
+The only race is between "done" of a cause and the offer of its effect: each could miss the other.
+So an offer that lacks a cause takes a shared lock on the cause's key and looks again, and "done"
+takes that lock exclusively before it looks for what waits. An offer that has to wait also locks its
+own key exclusively, so that of several messages that together close a cycle one sees the others.
+Locks are taken in the order of the keys, and last in a transaction, so they cannot deadlock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPTIONS: Final[dict[str, Any]] = {
 }
 
 IDENTITY: Final = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-#: What every offer and every "done" does; {s} is the schema, {q} what its locks begin with.
+#: What every offer and every "done" runs; {s} is the schema, {q} the prefix of its locks.
 FUNCTIONS: Final = """
 CREATE SEQUENCE {s}.antecede_order;
 
@@ -210,7 +210,7 @@ class PostgresLink:
         self._schema, self._known = schema, known
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
-        """Run a statement of ours: ``?`` stands for a value, and tables are in our schema."""
+        """Run one of our statements: ``?`` stands for a value, and tables are in our schema."""
         text = self._known.get(statement)
         if text is None:
             text = re.sub(r"\bantecede_", f"{self._schema}.antecede_", statement)
@@ -250,11 +250,11 @@ class Postgres:
         return PostgresLink(connection, self.schema, self._known)
 
     def _options(self) -> dict[str, Any]:
-        """Return options that the address does not give itself."""
+        """Return default options, except those that the address has itself."""
         return {key: value for key, value in OPTIONS.items() if f"{key}=" not in self._url}
 
     def _migrate(self, *, create: bool) -> None:
-        """Make the tables, or bring them up to this version; refuse those of a later one."""
+        """Create the tables, or update them to this version; refuse those of a later one."""
         link = self._connect()
         try:
             run = link.connection.execute
@@ -281,7 +281,7 @@ class Postgres:
             link.connection.close()
 
     def _migrations(self) -> tuple[str, ...]:
-        """Return what leads from each version of the tables to the next."""
+        """Return the statements that lead from each version of the tables to the next."""
         tables = TABLES.format(
             schema=f"{self.schema}.", number=IDENTITY, sends=IDENTITY, big="BIGINT",
             small="SMALLINT", real="DOUBLE PRECISION", blob="BYTEA", end="",
@@ -301,7 +301,7 @@ class Postgres:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if isinstance(error, psycopg.errors.DiskFull):
             advice = "make room, then offer again"
-        elif isinstance(error, psycopg.errors.OutOfMemory):  # a lock for each cause that lacks
+        elif isinstance(error, psycopg.errors.OutOfMemory):  # a lock for each missing cause
             advice = "name fewer causes, or raise max_locks_per_transaction of the server"
         elif isinstance(error, psycopg.errors.LockNotAvailable):
             advice = "the message is being handled; try again when that is done"
@@ -331,7 +331,7 @@ class Postgres:
         return self._connect()
 
     def _return(self, link: PostgresLink) -> None:
-        """Keep a connection for the next; one in an unknown state is closed."""
+        """Keep a connection for the next use; close one in an unknown state."""
         status = link.connection.info.transaction_status
         if status != psycopg.pq.TransactionStatus.IDLE or self._is_closed:
             link.connection.close()
@@ -340,7 +340,7 @@ class Postgres:
                 self._free.append(link)
 
     def _try(self, doing: str, work: Callable[[PostgresLink], T]) -> tuple[PostgresLink, T]:
-        """Do something on a connection; again on a new one if the first turns out to be dead."""
+        """Do something on a connection; if that turns out to be dead, again on a new one."""
         for is_new in (False, True):
             link = None
             try:
@@ -389,13 +389,13 @@ class Postgres:
     def offer(self, entry: Entry) -> str:
         values = (entry.key, "\n".join(entry.causes), list(entry.needs), entry.form, entry.body,
                   entry.came, entry.sent, entry.is_old, entry.is_shadow)  # fmt: skip
-        # Offering again is harmless: if the first came through, this is a duplicate of it.
+        # Repeating the offer is harmless: if the first attempt succeeded, this one is a duplicate.
         link, row = self._try(WRITE, lambda link: link.run(OFFER, values).fetchone())
         self._return(link)
         return str(row[0]) if row is not None else ""
 
     def take(self, left: Collection[str], only: str | None) -> Entry | None:
-        """Begin a transaction with a ready message that no one else has, the first that came."""
+        """Begin a transaction with the earliest ready message that no one else has."""
         words: tuple[Any, ...] = (TAKE_OTHERS, (list(left),)) if left else (TAKE,)
         if only is not None:
             words = (TAKE_ONE, (only,))
@@ -407,7 +407,7 @@ class Postgres:
         return entry_of(row, link)
 
     def settle(self, link: Link) -> None:
-        """Do nothing: everything is written at once."""
+        """Do nothing: everything is written immediately."""
 
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         assert isinstance(link, PostgresLink)
@@ -426,7 +426,7 @@ class Postgres:
         self._return(link)
 
     def _refuse_transaction(self, link: PostgresLink, taken: Entry) -> None:
-        """Say why a transaction cannot be committed: the handler hid an error, or ended it."""
+        """Say why a transaction cannot be committed: the handler hid an error or ended it."""
         if link.connection.closed:
             raise StoreError(
                 f"cannot write to the inbox at {self._place}: the connection is lost; try again"
@@ -455,7 +455,7 @@ class Postgres:
             link.connection.close()
 
     def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
-        """Keep others from changing messages until the transaction ends; wait a minute at most."""
+        """Lock messages against changes until the transaction ends; wait a minute at most."""
         link.run("SET LOCAL lock_timeout = '60s'")
         link.run(
             "SELECT n FROM antecede_messages WHERE n = ANY(?) ORDER BY n FOR UPDATE",
@@ -471,13 +471,13 @@ class Postgres:
                 row = run("SELECT pg_try_advisory_lock(hashtextextended(%s, 2))", name).fetchone()
                 is_alone = row == (True,)
                 yield link if is_alone else None
-                if is_alone:  # The server notices a closed connection only some time later.
+                if is_alone:  # The server notices a closed connection only after some time.
                     run("SELECT pg_advisory_unlock(hashtextextended(%s, 2))", name)
             finally:
                 link.connection.close()
 
     def group(self) -> contextlib.AbstractContextManager[None]:
-        """Refuse: the server makes one write of the commits of many instances by itself."""
+        """Refuse: the server itself combines the commits of many instances into one write."""
         raise UsageError(
             "group() is for SQLite; PostgreSQL groups the commits of several instances itself"
         )

@@ -2,7 +2,7 @@
 
 A message is a row for as long as its id is remembered; ``antecede_lacks`` has a row for each cause
 that it still waits for, and ``lacking`` counts them. A handler's writes, what it sends and "done"
-are one transaction, which begins when the message is taken: a handler that dies leaves nothing.
+are one transaction, which begins when the message is taken: a handler that dies leaves no trace.
 
 What differs between databases is in a :class:`Database`: connections, transactions, who may take a
 message, and the two steps that every message takes.
@@ -39,10 +39,10 @@ from antecede.inbox.records import (
     unpack,
 )
 
-#: The version of the tables; :meth:`Database.migrate` brings older ones up to it.
+#: The version of the tables; :meth:`Database.migrate` updates older ones to it.
 VERSION: Final = 1
 BATCH: Final = 1000
-#: The tables of version 1; what is in braces differs between databases.
+#: The tables of version 1; the parts in braces differ between databases.
 TABLES: Final = """
 CREATE TABLE {schema}antecede_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) {end};
 CREATE TABLE {schema}antecede_messages(
@@ -72,10 +72,10 @@ class Link(Protocol):
 
     @property
     def run(self) -> Callable[..., Any]:
-        """What runs a statement of ours, in which ``?`` stands for a value; returns a cursor."""
+        """The function that runs a statement of ours, where ``?`` is a value; it gives a cursor."""
 
     def execute(self, statement: str, values: Sequence[Any]) -> Any:
-        """Run a statement of the user, in the words of the database."""
+        """Run a user's statement, in the database's SQL dialect."""
 
 
 class Database(Protocol):
@@ -84,10 +84,10 @@ class Database(Protocol):
     is_exclusive: bool
 
     def writing(self) -> contextlib.AbstractContextManager[Link]:
-        """Run what is inside in one transaction; roll back if it raises."""
+        """Run the block in one transaction; roll back if it raises."""
 
     def reading(self) -> contextlib.AbstractContextManager[Link]:
-        """See one state of the database inside."""
+        """Show the block one consistent state of the database."""
 
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
@@ -99,19 +99,19 @@ class Database(Protocol):
         """Mark a message as done, wake what waited for it, add rows to the outbox, commit."""
 
     def settle(self, link: Link) -> None:
-        """Write what is only in memory, before anything else looks."""
+        """Write what is only in memory, before any other access."""
 
     def undo(self, link: Link) -> None:
-        """Roll back, and never raise."""
+        """Roll back without raising."""
 
     def lock_rows(self, link: Link, numbers: Iterable[int]) -> None:
-        """Keep others from changing messages until the transaction ends."""
+        """Lock messages against changes until the transaction ends."""
 
     def relaying(self) -> contextlib.AbstractContextManager[Link | None]:
-        """Keep other relays away inside; give None if there is one."""
+        """Lock out other relays inside the block; give None if there is one already."""
 
     def group(self) -> contextlib.AbstractContextManager[None]:
-        """Commit all that this thread does inside at its end, at once."""
+        """Commit everything that this thread does inside the block at once, at its end."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -125,7 +125,7 @@ COLUMNS: Final = "n, key, causes, form, body, came, sent, unmet, late, failures"
 
 
 def entry_of(row: Any, link: Link) -> Entry:
-    """Return what the COLUMNS of a message say; ``link`` has its transaction open."""
+    """Return the entry in the COLUMNS of a message; ``link`` has its transaction open."""
     number, key, causes, form, body, came, sent, unmet, late, failures = row
     entry = Entry(key, _split(causes), came, sent, form, body)
     entry.number, entry.link = number, link
@@ -153,7 +153,7 @@ class SqlStore:
             self.name = name
 
     def _resubscribe(self, name: str, topics: frozenset[str]) -> None:
-        """Subscribe to other topics: what is here waits for what it needs now."""
+        """Subscribe to other topics: every message here waits for what it needs from now on."""
         with self._base.writing() as link:
             for key, value in (("name", name), ("topics", "\n".join(sorted(topics)))):
                 link.run(SET_META, (key, value))
@@ -176,7 +176,7 @@ class SqlStore:
             (len(lacks), len(lacks), number),
         )
 
-    # What every message goes through.
+    # Steps of every message.
 
     def offer(self, entry: Entry) -> str:
         entry.needs = needed(entry.causes, self.topics)
@@ -200,7 +200,7 @@ class SqlStore:
         count = taken.failures + 1
         is_last = tries is not None and count >= tries
         with contextlib.suppress(StoreError), self._base.writing() as link:
-            # Where it stands if someone else has it by now, or has done it.
+            # Nothing changes if someone else has it by now, or has done it.
             link.run(
                 "UPDATE antecede_messages SET failures = ?, reason = ?, "
                 "state = CASE WHEN ? = 1 THEN 2 ELSE 1 END WHERE key = ? AND state = 1",
@@ -221,7 +221,7 @@ class SqlStore:
     def group(self) -> contextlib.AbstractContextManager[None]:
         return self._base.group()
 
-    # What is due.
+    # Upkeep.
 
     def keep_up(self, upkeep: Upkeep) -> Kept:
         kept, now = Kept(), upkeep.now
@@ -264,7 +264,7 @@ class SqlStore:
         )
 
     def _outdate(self, before: float) -> None:
-        """Count causes that are not here as done, of messages that were sent before a time."""
+        """Count missing causes as done, for messages that were sent before a time."""
         query = "SELECT n FROM antecede_messages WHERE state = 0 AND sent < ?"
         with self._base.reading() as link:
             old = _numbers(link, query, (before,))
@@ -277,7 +277,7 @@ class SqlStore:
 
     def _forget(self, before: float) -> int:
         count = 0
-        for _ in range(100):  # The rest is forgotten the next time.
+        for _ in range(100):  # The rest is forgotten next time.
             with self._base.writing() as link:
                 gone = link.run(
                     "DELETE FROM antecede_messages WHERE n IN (SELECT n FROM antecede_messages "
@@ -309,7 +309,7 @@ class SqlStore:
                 link.run("UPDATE antecede_messages SET asked = asked + 1 WHERE n = ?", (number,))
         return [cause for cause in lacks if cause not in here]
 
-    # What a person does.
+    # Actions of a person.
 
     def release(self, key: str, now: float) -> None:
         with self._base.writing() as link:
@@ -355,7 +355,7 @@ class SqlStore:
         return released
 
     def _waive(self, link: Link, number: int, causes: list[str]) -> None:
-        """Let a message wait for some causes no longer; it is locked."""
+        """Remove some causes from those that a message, which is locked, waits for."""
         count = 0
         for cause in causes:
             count += link.run(
@@ -395,7 +395,7 @@ class SqlStore:
             if lacking:
                 park_cycle(link, key)
 
-    # What people ask.
+    # Questions of a person.
 
     def waiting(self, now: float, limit: int | None) -> list[Waiting]:
         with self._base.reading() as link:
@@ -486,7 +486,7 @@ class SqlStore:
                     (now, one.number),
                 )
 
-    # What the event log tells.
+    # For the event log.
 
     def handled(self) -> Iterator[Handled]:
         for _, key, causes, at, unmet in self._all(
@@ -502,7 +502,7 @@ class SqlStore:
             yield Outgoing(key, _split(causes), None, made, number)
 
     def _all(self, query: str) -> Iterator[Any]:
-        """Return all rows, some at a time; the query goes on after a number, its first column."""
+        """Yield all rows in portions; the query continues after a number, its first column."""
         rows = [(0,)]
         while rows:
             last = rows[-1][0]
@@ -515,7 +515,7 @@ class SqlStore:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Return the keys in a column; a key has no line breaks."""
+    """Return the keys in a column; keys have no line breaks."""
     return tuple(text.split("\n")) if text else ()
 
 
@@ -524,31 +524,31 @@ def _numbers(link: Link, query: str, values: Sequence[Any]) -> list[int]:
 
 
 def _rows_in(link: Link, query: str, values: Sequence[Any], *more: Any) -> Iterator[Any]:
-    """Return rows of a query that ends in IN, in parts that one statement can take."""
+    """Yield rows of a query that ends in IN, in portions that fit into one statement."""
     for at in range(0, len(values), 500):
         part = values[at : at + 500]
         yield from link.run(f"{query} ({', '.join('?' * len(part))})", (*more, *part)).fetchall()
 
 
 def _states(link: Link, keys: Sequence[str]) -> dict[str, int]:
-    """Return the states of those of the keys that are known."""
+    """Return the states of the keys that are known."""
     return dict(_rows_in(link, "SELECT key, state FROM antecede_messages WHERE key IN", keys))
 
 
 def _numbers_of(link: Link, keys: Sequence[str], state: int) -> list[int]:
-    """Return the numbers of messages in a state."""
+    """Return the numbers of the messages that are in a state."""
     query = "SELECT n FROM antecede_messages WHERE state = ? AND key IN"
     return [row[0] for row in _rows_in(link, query, keys, state)]
 
 
 def _lacks(link: Link, numbers: Sequence[int]) -> list[tuple[int, str]]:
-    """Return the numbers of messages, each with a cause that it lacks."""
+    """Return the number and the cause of each missing cause of some messages."""
     query = "SELECT n, cause FROM antecede_lacks WHERE n IN"
     return sorted(tuple(row) for row in _rows_in(link, query, numbers))
 
 
 def _held(link: Link, key: str, states: Sequence[int]) -> int:
-    """Return the number of a message that is in one of the states."""
+    """Return the number of a message in one of the states; refuse another state."""
     row = link.run("SELECT n, state FROM antecede_messages WHERE key = ?", (key,)).fetchone()
     if row is not None and row[1] in states:
         return int(row[0])
@@ -570,7 +570,7 @@ DOWN: Final = (
 
 
 def park_cycle(link: Link, key: str) -> bool:
-    """Park a message that waits for itself, and all that it does so through."""
+    """Park a message that waits for itself, with all others on its cycle."""
     awaited = link.run("SELECT 1 FROM antecede_lacks WHERE cause = ? LIMIT 1", (key,)).fetchone()
     if awaited is None:
         return False
@@ -590,7 +590,7 @@ def park_cycle(link: Link, key: str) -> bool:
 
 
 def refuse_other(version: int, place: str) -> None:
-    """Refuse tables of a version that this antecede does not know."""
+    """Refuse tables of a version that this antecede does not support."""
     if version > VERSION:
         raise StoreError(
             f"the inbox {place!r} has tables of version {version}, this antecede knows "

@@ -35,7 +35,7 @@ PATIENCE: Final = 60.0
 READ: Final = "read"
 WRITE: Final = "write to"
 
-#: What leads from each version of the tables to the next.
+#: Statements that lead from each version of the tables to the next.
 MIGRATIONS: Final = (
     TABLES.format(
         schema="", number="INTEGER PRIMARY KEY", sends="INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -103,9 +103,9 @@ class Sqlite:
             raise UsageError(f"there is no inbox {str(path)!r}; name the file of one")
         self._lock = threading.Lock()
         self._grouped: int | None = None
-        #: In a group: a message that is ready, and not written before it is handled or left.
+        #: In a group: a ready message that is not written until it is handled or given back.
         self._fresh: Entry | None = None
-        #: In a group: messages that are done, as rows that are written together.
+        #: In a group: messages that are done, as rows to write together.
         self._pending: dict[str, tuple[Any, ...]] = {}
         #: In a group: whether no other message is ready; whether any lacks a cause or was missed.
         self._is_dry = False
@@ -136,7 +136,7 @@ class Sqlite:
         return SqliteLink(connection)
 
     def _migrate(self, link: SqliteLink, *, create: bool) -> None:
-        """Make the tables, or bring them up to this version; refuse those of a later one."""
+        """Create the tables, or update them to this version; refuse those of a later one."""
         link.run("BEGIN IMMEDIATE")
         try:
             tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
@@ -155,7 +155,7 @@ class Sqlite:
         link.run("COMMIT")
 
     def _require(self, *, is_there: bool) -> None:
-        """Refuse a file that is something else, unless an inbox may be made in it."""
+        """Refuse a file that is not an inbox, unless one may be created in it."""
         if not is_there:
             raise UsageError(f"there is no inbox in {str(self.path)!r}; name the file of one")
 
@@ -184,7 +184,7 @@ class Sqlite:
         return StoreError(f"cannot {doing} the inbox {str(self.path)!r}: {text}; {advice}")
 
     def _acquire(self) -> SqliteLink:
-        """Keep other writers of this process away; return the connection that writes."""
+        """Lock out other writers of this process; return the connection that writes."""
         if self._pid != os.getpid():
             raise UsageError(
                 f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
@@ -219,7 +219,7 @@ class Sqlite:
                 link.run("RELEASE antecede")
 
     def settle(self, link: Link) -> None:
-        """Write what a group has only in memory, before anything else looks."""
+        """Write what a group has only in memory, before any other access."""
         assert isinstance(link, SqliteLink)
         if self._pending:
             rows, self._pending = self._pending, {}
@@ -249,7 +249,7 @@ class Sqlite:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteLink]:
-        """See one state of the file; a group sees its own."""
+        """Show the block one consistent state of the file; a group sees its own changes."""
         if self._grouped == threading.get_ident():
             assert self._writer is not None
             with self._told(READ):
@@ -305,7 +305,7 @@ class Sqlite:
         return self._insert(link, entry, self._lacking(link, entry) if needs else needs)
 
     def _is_fresh(self, link: SqliteLink, entry: Entry) -> bool:
-        """Tell whether a message is new and ready, and may be written when it is handled."""
+        """Return whether a message is new and ready, and can be written when it is handled."""
         needs, pending = entry.needs, self._pending
         if self._has_missed:
             return False  # It may be late.
@@ -351,7 +351,7 @@ class Sqlite:
         return found
 
     def take(self, left: Collection[str], only: str | None) -> Entry | None:
-        """Begin a transaction with the message that is ready and came first."""
+        """Begin a transaction with the earliest message that is ready."""
         query, values = TAKE, cast("tuple[str, ...]", ())
         if only is not None:
             query, values = TAKE_ONE, (only,)
@@ -421,7 +421,7 @@ class Sqlite:
             self._free()
 
     def _next_handled(self, link: SqliteLink) -> int:
-        """Return the next number in the order of handling, which no other process has given."""
+        """Return the next number in the order of handling, which no other process has used."""
         if self._grouped is not None and link.last_handled >= 0:
             link.last_handled += 1
             return link.last_handled
@@ -444,7 +444,7 @@ class Sqlite:
 
     @contextlib.contextmanager
     def relaying(self) -> Iterator[SqliteLink | None]:
-        """Keep other relays of this process away."""
+        """Lock out other relays of this process."""
         with self._relay:
             link = self._connect()
             try:
@@ -491,9 +491,9 @@ class Sqlite:
 
 
 def _wake(link: SqliteLink, taken: Entry, now: float) -> None:
-    """Let go what waited only for a message; in shadow mode also what was handled early."""
+    """Wake what waited only for a message; in shadow mode also what was handled early."""
     ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE key = ?", (taken.key,))
-    queue = [] if lacking else [taken.key]  # In shadow mode, it would itself still wait.
+    queue = [] if lacking else [taken.key]  # Otherwise, in shadow mode, it would itself still wait.
     while queue:
         cause = queue.pop()
         rows = link.run(
