@@ -82,13 +82,13 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit", "audit_frame", "audit_log", "audit_table", "draw"]
 
 ENGINES = ("spark", "local", "plain")
-#: Up to so many events, and so many numbers in their vectors, plain Python is as fast.
+#: Up to this many events, and numbers in their vectors, plain Python is as fast.
 PLAIN_MAX, PLAIN_NUMBERS_MAX = 200_000, 20_000_000
 #: How many events of a large log are checked at a time, in each thread.
 SLICE = 1_000_000
 #: How many salts are tried before two names with the same hash are a bug.
 _SALTS = 4
-#: In larger logs, no violation counts as certain if events of one process have the same seq.
+#: In larger logs, no violation counts as certain if events of one process share a seq.
 _TIED_MAX = 3_000_000
 
 
@@ -105,26 +105,26 @@ def audit(
 ) -> Audit:
     """Check that every process delivered causes before effects.
 
-    ``events`` is a frame of Spark, pandas, Polars, Arrow or DuckDB (or anything else with
+    ``events`` is a frame of Spark, pandas, Polars, Arrow or DuckDB (or anything with
     ``__arrow_c_stream__``), rows as mappings, the path of a log in any format that ``antecede
     audit`` reads, or a list of paths. It has the columns of an event log: ``process, seq, kind,
     message`` and, if known, ``dests``, ``clock`` (a map: the event follows that many events of each
-    process) and ``time`` (a hint only). ``columns`` says which other names they have, such as
+    process) and ``time`` (a hint only). ``columns`` gives other names of columns, such as
     ``{"message": "order_id"}``; kinds may then be words such as ``sent`` and ``received``. Without
     ``seq``, the events of a process are in the order of their times, or else of the rows (a Spark
     frame needs it).
 
     The ``engine`` is ``spark`` for a Spark frame. For the rest it is ``plain``, plain Python, or
     ``local``, which compiles the same check first, if the log is large. ``windows`` is how many
-    windows Spark cuts the log into; by default a few per core. A frame that is nothing but Parquet
-    files in the order of time, without clocks, is read by the tasks themselves, which is faster.
-    The worst violations get their shortest chain, and so do those of the messages in ``explain``.
+    windows Spark cuts the log into; by default a few per core. A frame that consists only of
+    Parquet files in order of time, without clocks, is read by the tasks themselves, which is
+    faster. The worst violations and those of the messages in ``explain`` get their shortest chain.
 
-    ``undecidable`` says why the deliveries of this log show nothing about order, where its reader
-    knows that. A log that lacks sends or deliveries which could hide a violation is undecidable. If
-    the log of each process is complete up to its last event, give ``complete_until_end=True``. By
-    default that holds for event logs in JSON lines and CSV whose numbers have no gaps. With
-    ``assume_complete``, events that the log lacks count as events that did not happen.
+    ``undecidable`` is why the deliveries of this log show nothing about order, if known. A log is
+    undecidable if it lacks sends or deliveries that could hide a violation. If the log of each
+    process is complete up to its last event, give ``complete_until_end=True``. By default that is
+    assumed for event logs in JSON lines and CSV whose numbers have no gaps. With
+    ``assume_complete``, missing events count as not having happened.
     """
     given: Any = events
     is_frame = hasattr(given, "sparkSession")
@@ -152,7 +152,7 @@ def audit_frame(
         found = audit_table(events.toArrow(), asked, engine=engine)
     else:
         asked = replace(asked, quote=lambda count: rejected_in(rejected_rows(events, "", count)))
-        try:  # Let tasks read their own row groups where that works, else pack and shuffle.
+        try:  # Let tasks read their own row groups if possible, else pack and shuffle.
             found = _checked(partial(arrange, events, windows), asked)
         except IncompleteError:
             found = _checked(partial(arrange_shuffled, events, windows), asked)
@@ -180,7 +180,7 @@ def audit_groups(groups: list[RowGroup], asked: Asked) -> Audit:
 
 
 def draw(log: Log, message: str | None) -> Drawing:
-    """Draw a log around a message, or its beginning, its clocks or its times."""
+    """Draw a log around a message, or else its beginning, clocks or times."""
     drawn = draw_unaudited(log, message)
     if drawn is None:
         drawn = audit_log(log, Asked([message or ""], assume_complete=True)).draw(message)
@@ -188,13 +188,13 @@ def draw(log: Log, message: str | None) -> Drawing:
 
 
 def audit_log(log: Log, asked: Asked | None = None, *, engine: str = "") -> Audit:
-    """Check a log that was read, in this process."""
+    """Check a log that has been read, in this process."""
     asked = asked_of(log, asked)
     return traced(_audit_checked(replace(log, bad=0), asked, engine), log)
 
 
 def traced(found: Audit, log: Log) -> Audit:
-    """Return an audit whose violations name the traces and spans that they come from."""
+    """Return an audit whose violations name the traces and spans they come from."""
     if not log.origins:
         return found
     unknown = dict.fromkeys(("trace_id", "span_id", "message_id"), "")
@@ -207,7 +207,7 @@ def traced(found: Audit, log: Log) -> Audit:
 
 
 def asked_of(log: Log, asked: Asked | None) -> Asked:
-    """Return what is asked of a log, with what its reader knows of it."""
+    """Return what is asked of a log, completed with what its reader knows."""
     asked = asked or Asked(complete_until_end=None)
     complete = asked.complete_until_end
     if complete is None and not (log.form and format_named(log.form).is_numbered):
@@ -231,7 +231,7 @@ def audit_table(table: pa.Table, asked: Asked | None = None, *, engine: str = ""
 
 
 def _audit_checked(found: Log, asked: Asked, engine: str) -> Audit:
-    """Check a log all of whose rows are events; ``found.bad`` more were not."""
+    """Check a log whose rows are all events, from which ``found.bad`` rows were left out."""
     log = found.events
     if not len(log):
         refuse_empty("the log", found.rejected, found.bad + asked.left_out)
@@ -253,7 +253,7 @@ def _audit_checked(found: Log, asked: Asked, engine: str) -> Audit:
 
 
 def rejected_in(table: pa.Table) -> list[Rejected]:
-    """Return the rows of a table of rejected ones."""
+    """Return the rows of a table of rejected rows."""
     rows = table.select(["line", "text", "reason"]).to_pylist()
     return [Rejected(row["line"], row["text"], row["reason"]) for row in rows]
 
@@ -273,7 +273,7 @@ def events_of(log: pa.Table) -> tuple[list[Event], list[dict[str, int] | None]]:
 
 
 def _checked(arranged: Callable[[int], Arrangement], asked: Asked) -> Audit:
-    """Check a log; hash again with another salt if two names have the same hash."""
+    """Check a log; if two names have the same hash, hash again with another salt."""
     for salt in range(_SALTS):
         try:
             return _checked_once(arranged(salt), asked)
@@ -284,12 +284,12 @@ def _checked(arranged: Callable[[int], Arrangement], asked: Asked) -> Audit:
 
 
 def _checked_once(arrangement: Arrangement, asked: Asked) -> Audit:
-    """Check a log wherever its windows run, and replace hashes by names."""
+    """Check a log wherever its windows run, and turn hashes back into names."""
     answer = check(arrangement)
     if any(window.collision for window in answer.windows):
         raise HashCollisionError
     names = arrangement.names
-    # Ties are broken by name, so all names come first; the few chains add none.
+    # Ties are broken by name, so get all names first; the few chains add none.
     messages = message_names(arrangement, answer)
     ordered = results.worst_first(answer, names, messages)
     explain = set(asked.explain)
@@ -364,7 +364,7 @@ def _doubt(
     trust: Trust,
     absent: list[tuple[int, int]],
 ) -> str | None:
-    """Say what the sends and deliveries that the log lacks can hide, or return None."""
+    """Return what the sends and deliveries missing from the log can hide, or None."""
     if trust.quoted and any(window.kinds[3] for window in answer.windows):
         return hidden(UNADDRESSED, summary, trust)
     if trust.quoted and rounds.has_strangers(arrangement, answer):
@@ -387,7 +387,7 @@ def _doubt(
 def message_names(
     arrangement: Arrangement, answer: Answer, known: dict[int, str] | None = None
 ) -> dict[int, str]:
-    """Return the names of all messages in the tables by hash, asking only for unknown ones."""
+    """Return the names of all messages in the tables by hash, looking up only unknown ones."""
     names, alias = dict(known or {}), answer.settled.alias
     for window in answer.windows:
         for key, name in window.names.items():

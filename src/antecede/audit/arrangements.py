@@ -58,10 +58,10 @@ def arrange_shuffled(frame: DataFrame, windows: int | None, salt: int) -> Arrang
 def edges_in(
     frame: DataFrame, stats: Stats, salt: int
 ) -> tuple[Events | None, list[tuple[int, int, int]]]:
-    """Return the ends of edges that clocks state, and the clocks ahead of the log.
+    """Return the ends of the edges that clocks state, and the clocks ahead of the log.
 
-    The clocks are read here, on the driver: an entry counts the events of a process, and these are
-    in order only all together.
+    The clocks are read here, on the driver: an entry counts events of a process, whose order is
+    known only from all of them.
     """
     from pyspark.sql import functions as F
 
@@ -76,9 +76,9 @@ def edges_in(
 
 
 def plain_files(frame: DataFrame) -> list[str] | None:
-    """Return the files of a frame that is nothing but Parquet files on this file system.
+    """Return the files of a frame that consists only of Parquet files on this file system.
 
-    A frame that was changed after it was read is more than its files, so its plan must be the bare
+    A frame that was changed after reading differs from its files, so its plan must be the bare
     relation. Without a plan the answer is None.
     """
     text = plan_of(frame)
@@ -96,7 +96,7 @@ def plain_files(frame: DataFrame) -> list[str] | None:
 
 
 def arrange(frame: DataFrame, windows: int | None, salt: int) -> Arrangement:
-    """Arrange Parquet files by row groups if these are in order; shuffle anything else."""
+    """Arrange Parquet files by row groups if those are in order, anything else by shuffling."""
     files = plain_files(frame)
     groups = row_groups(files) if files else None
     if groups:

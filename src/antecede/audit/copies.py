@@ -1,9 +1,9 @@
-"""One id, sent several times: which send counts, and whose copy each delivery is.
+"""One id, sent several times: which send counts, and to which send each delivery belongs.
 
 All sends of one id are one message that was passed on, unless the log shows otherwise. A send is a
-*relay* if its process had sent or delivered the message before, else an *origin*. If nobody is an
-origin, the first sends of those processes are, to which no other send is addressed: the message
-came to them from outside the log.
+*relay* if its process had sent or delivered the message before, else an *origin*. If there is no
+origin, the first sends of the processes to which no other send is addressed are origins: the
+message came to them from outside the log.
 
 - If one origin happened before all others (or is the only one), its send counts and owns every
   delivery. The delivery is judged against it, and follows it.
@@ -22,7 +22,7 @@ delivery may be a copy of that one.
 
 A process that sent the message has it. Copies that come back to it are not judged, unless the send
 that counts names it as a destination, or they are replies. If the id has one send, and that is for
-others, the send of what came back is missing. None of this depends on the names of processes.
+others, the send of the returned copy is missing. None of this depends on the names of processes.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from typing import NamedTuple
 
 from antecede.events.tables import DELIVERY_AMBIGUOUS, DELIVERY_WITHOUT_SEND
 
-#: Why a delivery of such a message stands alone; a copy that came back is nothing to report.
+#: Why a delivery of such a message stands alone; a returned copy is not reported.
 STRAY, AMBIGUOUS, RETURNED = 1, 2, 3
-#: What a copy that came back may be.
+#: What a returned copy may be.
 COPY, REPLY, FURTHER_REPLY = 0, 1, 2
 FINDINGS = {STRAY: DELIVERY_WITHOUT_SEND, AMBIGUOUS: DELIVERY_AMBIGUOUS}
 
 
 class Row(NamedTuple):
-    """A send or delivery; ``number`` is its place among all events, in the order of processes."""
+    """A send or delivery; ``number`` is its index among all events, in the order of processes."""
 
     number: int
     process: int
@@ -104,7 +104,7 @@ class Message:
         return [c for c in mine if c.is_send and c.number < delivery.number]
 
     def _causes(self, delivery: Row) -> list[Row]:
-        """Return the sends that can have caused the first delivery at a process."""
+        """Return the sends that may have caused the first delivery at a process."""
         p, own = delivery.process, self._sent_before(delivery)
         others = [c for c in self.sends if c.process != p and c.is_for(p)]
         if own:
@@ -116,7 +116,7 @@ class Message:
         return [c for c in others if c.process in reached]
 
     def _reached_without(self, process: int) -> set[int]:
-        """Return the processes that can have got the message without ``process``."""
+        """Return the processes that may have got the message without ``process``."""
         reached = {o.process for o in self.origins} - {process}
         todo = list(reached)
         while todo:
@@ -128,7 +128,7 @@ class Message:
         return reached
 
     def _answers(self, process: int) -> list[Row]:
-        """Return the sends that may be replies to what a process sent."""
+        """Return the sends that may be replies to a send of a process."""
         mine = self.by_process[process]
         if not any(row.is_send for row in mine):
             return []
@@ -138,7 +138,7 @@ class Message:
         return [c for c in others if c.dests in alone and self._had(c)]
 
     def _replies(self, process: int) -> Iterable[tuple[int, Row]]:
-        """Return (delivery, send) of the replies that a process got, if it is clear which."""
+        """Yield (delivery, send) of the replies that a process got, if the pairing is clear."""
         mine, answers = self.by_process[process], self.answers[process]
         known = [] if mine[0].is_send else self.causes[process]
         others = [c for c in self.sends if c.process != process and c.is_for(process)]
@@ -152,7 +152,7 @@ class Message:
         return zip(answered, answers, strict=False)
 
     def _had(self, send: Row) -> bool:
-        """Return whether a process had just delivered what it sends."""
+        """Return whether a process had just delivered the id that it sends."""
         mine = self.by_process[send.process]
         at = mine.index(send)
         return at > 0 and not mine[at - 1].is_send
@@ -192,21 +192,21 @@ class Message:
         return AMBIGUOUS if self.causes[process] and self.origins else STRAY
 
     def owner_of(self, delivery: Row) -> Row | int:
-        """Return the send that owns a delivery, or the one that it repeats, or why none does."""
+        """Return the send that owns a delivery, that of the one it repeats, or why none does."""
         mine = (row.number for row in self.by_process[delivery.process])
         return self.owner[max(n for n in mine if n in self.owner and n <= delivery.number)]
 
     def edges(self) -> Iterable[tuple[int, int]]:
-        """Return (send, delivery) where a delivery must have come through a relay."""
+        """Yield (send, delivery) where a delivery must have come through a relay."""
         for p, causes in self.causes.items():
             at = self.deliveries[p].number
             if self.origins and len(causes) == 1 and causes[0] != self.owner[at]:
                 yield causes[0].number, at
 
     def maybe(self) -> Iterable[tuple[int, int, int]]:
-        """Return (send, delivery, what) where a copy that came back may be of several sends.
+        """Yield (send, delivery, what) where a returned copy may belong to several sends.
 
-        It is a ``COPY``, or the first or a further ``REPLY`` to a process.
+        ``what`` is ``COPY``, or the first or a further ``REPLY`` to a process.
         """
         for p, causes in self.causes.items():
             first = self.deliveries[p]
@@ -220,9 +220,9 @@ class Message:
                         yield cause.number, row.number, FURTHER_REPLY
 
     def undelivered(self) -> Iterable[tuple[int, int]]:
-        """Return (send, process) where the log lacks a delivery which the send asks for."""
+        """Yield (send, process) where the log lacks a delivery that the send should have."""
         paired = list(self.replies.values())
-        # An origin is a message of its own, and others' sends do not show that they got it.
+        # An origin is a separate message: a process's own send does not show that it got another.
         have = set(self.deliveries if len(self.origins) > 1 else self.by_process)
         for send in self.sends:
             for p in sorted((send.dests or frozenset()) - have):

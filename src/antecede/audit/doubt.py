@@ -1,4 +1,4 @@
-"""Whether events that a log lacks can hide a violation, in plain Python.
+"""Whether events missing from a log can hide a violation, in plain Python.
 
 A *completion* of a log adds sends and deliveries of messages that the log mentions, anywhere in the
 order of the processes: the send of a delivery without one, by any process, also one without events;
@@ -6,19 +6,18 @@ and deliveries of a send at its destinations that have events. If a log states n
 message counts as sent to those that delivered it, and may have gone to any process if there is no
 delivery at all. A clock states all that its event follows, unless it says that it is partial.
 
-If each process's log is complete *until its end*, what is added comes after its last event, and
-only what the log itself shows of the order counts: a message that is late for an effect which the
-log has.
+If each process's log is complete *until its end*, additions come after its last event, and only the
+order in the log itself counts: a message that is late for an effect in the log.
 
 ``find_doubt`` finds a place where a completion may have a late delivery. If it finds none, no
-completion has one. What may be is taken generously: two things may both be possible here that
-exclude each other.
+completion has one. Possibilities are overestimated: two things may both count as possible here
+although they exclude each other.
 
-Each event has three vectors: what is in its past for sure, what *may* be, and *strays*: the last
-event of each process in its past that brought order nobody knows. A delivery without its send is
-such an event: anything that does not follow it may have happened before it. Deliveries that may
-have happened add what their send may follow, from the first place on where they can have been. A
-reply that may be of several sends (see ``copies``) may be late if any of them may be.
+Each event has three vectors: what is surely in its past, what *may* be, and *strays*: for each
+process, the last event in its past that brought unknown order. A delivery without its send is such
+an event: anything that does not follow it may have happened before it. Deliveries that may have
+happened add what their send may follow, from the first place where they can have been. A reply that
+may belong to several sends (see ``copies``) may be late if any of those may be.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from antecede.audit.copies import AMBIGUOUS, COPY, REPLY, RETURNED, STRAY
 from antecede.audit.plain import Order, Vector
 from antecede.events.tables import DELIVER, SEND
 
-#: More passes than this, or more comparisons, and the log counts as one that may hide a violation.
+#: With more passes or comparisons than this, the log counts as one that may hide a violation.
 PASSES_MAX = 100
 COMPARED_MAX = 20_000_000
 
 
 class Place(NamedTuple):
-    """A message (by an event of it) that may be late at a process; no event if too much to tell."""
+    """A message (by one of its events) that may be late at a process; no event if undetermined."""
 
     process: int
     event: int | None
@@ -53,11 +52,11 @@ class _Vectors(NamedTuple):
 
 @dataclass
 class _Pass:
-    """What one pass over the log found."""
+    """The results of one pass over the log."""
 
     sent: dict[int, _Vectors] = field(default_factory=dict)
     late: Place | None = None
-    may: list[Vector] = field(default_factory=list)  # of what each process delivered, at the end
+    may: list[Vector] = field(default_factory=list)  # what processes may have delivered, at the end
     stray: list[Vector] = field(default_factory=list)
     clocked: dict[int, list[tuple[int, Vector]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -111,10 +110,10 @@ class _Doubt:
         return Place(0, None)
 
     def _unsent_late(self) -> Place | None:
-        """Find a delivery without a send that follows another one, which may be an effect.
+        """Find a delivery without a send that follows another delivery, which may be of an effect.
 
-        If logs are complete until their end, it was sent after the last event of its sender. Then
-        only what follows deliveries without sends may be an effect.
+        If logs are complete until their end, the message was sent after its sender's last event.
+        Then only deliveries that follow others without sends may be of an effect.
         """
         order = self.order
         may = self._after_unsent() if self.until_end else None
@@ -131,7 +130,7 @@ class _Doubt:
         return None
 
     def _after_unsent(self) -> set[int]:
-        """Return the events that are, or follow, deliveries without sends."""
+        """Return the deliveries without sends, and the events that follow them."""
         order, found = self.order, set[int]()
         for i in order.run.sequence:
             before = (i - 1,) if order.place[i] > 1 else ()
@@ -141,9 +140,9 @@ class _Doubt:
         return found
 
     def _earliest(self, found: _Pass, send: int, p: int) -> int:
-        """Return after how many events of a process it can have delivered a message, at least.
+        """Return after how many events of a process, at least, it may have delivered a message.
 
-        Not before events that the send follows, nor before a clock that does not count the send.
+        It did not before events that the send follows, nor before a clock that lacks the send.
         """
         q, place = self.order.who[send], self.order.place[send]
         clocks = found.clocked.get(p, [])
@@ -184,7 +183,7 @@ class _Doubt:
                 vectors = known[send]
                 if what != COPY:
                     q, rank = order.who[send], order.place[send]
-                    # What was told before a further reply may be its send, but nothing later.
+                    # What was heard before a further reply may include its send, but nothing later.
                     is_late = told[p][q] >= rank + (what != REPLY)
                     if is_late or got_may[p][q] >= rank or any(got_stray[p]):
                         found.late = Place(p, i)
@@ -199,7 +198,7 @@ class _Doubt:
             stray[p] = _merged(stray[p], pending_stray[p])
             is_clocked = i in self.clocked
             if i in self.strays:
-                if is_clocked:  # What it brought is among what its clock counts.
+                if is_clocked:  # Its clock counts everything that it brought.
                     got_may[p] = _merged(got_may[p], sure[p])
                 else:
                     stray[p][p] = got_stray[p][p] = place
@@ -218,7 +217,7 @@ class _Doubt:
         return any(place > sure for place, sure in zip(stray, vectors.sure, strict=True))
 
     def _at_the_end(self, found: _Pass, begin: dict[tuple[int, int], int]) -> Place | None:
-        """Find a message without a delivery that may have come late, or before one it follows."""
+        """Find a message without a delivery that may have come late, or before its cause."""
         for send, p in self.absent:
             if self._may_be_late(found.may[p], found.stray[p], found.sent[send], send):
                 return Place(p, send)

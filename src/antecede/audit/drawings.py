@@ -1,4 +1,4 @@
-"""Draw a part of a log: around one message, its beginning, by its clocks or by its times."""
+"""Draw a part of a log: around one message, its beginning, its clocks or its times."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from antecede.report.audit_page import Illustration, drawn_in
 from antecede.report.diagrams import diagram_of
 from antecede.report.spacetime import Arrow, Diagram, Node
 
-#: How many messages are drawn.
+#: The most messages to draw.
 MESSAGES = 50
 
 
 def timeline(events: pa.Table, around: str | None = None) -> tuple[str, Diagram]:
-    """Return the first messages by time, or those around one, in words and as a diagram."""
+    """Return the first messages by time, or those around one, as a sentence and a diagram."""
     sends = events.filter(pc.equal(events.column("kind"), SEND)).sort_by("time")
     names = sends.column("message").to_pylist()
     if around is not None and around not in names:
@@ -46,7 +46,7 @@ def timeline(events: pa.Table, around: str | None = None) -> tuple[str, Diagram]
     return text, replace(drawn, times=times)
 
 
-#: How many events are drawn if no message is named.
+#: The most events to draw if no message is named.
 SHOWN = 120
 
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -54,7 +54,7 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is drawn of a log, what it shows in words, and where the message came late."""
+    """A diagram of a log, a sentence about it, and where the message came late."""
 
     text: str
     illustrations: list[Illustration]
@@ -65,7 +65,7 @@ class Drawing:
 
 
 def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
-    """Draw a log's beginning, clocks or times; None if an audit has to tell what to draw."""
+    """Draw a log's beginning, clocks or times; None if that takes an audit."""
     if log.undecidable is not None and CLOCK in log.events.column_names:
         return _by_clocks(log.events, message)
     if not format_named(log.form).has_deliveries:
@@ -75,7 +75,7 @@ def draw_unaudited(log: Log, message: str | None) -> Drawing | None:
 
 
 def worst(rows: Rows, tables: Tables, summary: Mapping[str, Any]) -> Drawing:
-    """Draw the worst violations, or the beginning of a log that has none."""
+    """Draw the worst violations, or the beginning of a log without any."""
     late = tables["violations"][:DRAWN]
     if not late:
         return _beginning(rows)
@@ -83,7 +83,7 @@ def worst(rows: Rows, tables: Tables, summary: Mapping[str, Any]) -> Drawing:
 
 
 def around(rows: Rows, tables: Tables, summary: Mapping[str, Any], message: str) -> Drawing:
-    """Draw a log around a message, by what its audit found."""
+    """Draw a log around a message, using the result of its audit."""
     if not rows.of_messages([message]):
         msg = f"the log has no message {message!r}; its messages have ids such as "
         raise UsageError(msg + repr(rows.some_message()))
@@ -100,7 +100,7 @@ def around(rows: Rows, tables: Tables, summary: Mapping[str, Any], message: str)
 
 
 def _other_trouble(tables: Tables, message: str) -> list[str]:
-    """Say what else is wrong with a message: it never arrived, or the log is inconsistent."""
+    """Return what else is wrong with a message: it never arrived, or the log is inconsistent."""
     missing = [
         f"{message} was never delivered at {row['process']}, which delivered its effect "
         f"{row['overtaker']} (seq {row['overtaker_seq']})."
@@ -149,7 +149,7 @@ def _by_clocks(events: pa.Table, around: str | None) -> Drawing:
 
 
 def clocks_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
-    """Return the clocks of events sorted by process and seq, each with its own place in them."""
+    """Return the clocks of events sorted by process and seq, each including its own event."""
     places: Counter[str] = Counter()
     found = []
     for row in rows:
@@ -163,7 +163,7 @@ def clock_arrows(
 ) -> list[tuple[int, int]]:
     """Return pairs (from, to) of events such that the second learnt of the first.
 
-    Of all that an event newly knows, arrows show only what the others do not imply.
+    Of all that an event newly knows, only what other arrows do not imply gets an arrow.
     """
     at = {(row["process"], clocks[i][row["process"]]): i for i, row in enumerate(rows)}
     arrows = []

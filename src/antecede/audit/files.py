@@ -50,7 +50,7 @@ def audit_here(
     *,
     engine: str = "",
 ) -> dict[str, AuditedFile]:
-    """Audit a log in this process: each of its executions, by label, or the one named."""
+    """Audit a log in this process: all of its executions by label, or only the one named."""
     sliced = _audit_slices(sources, asked) if execution is None and engine != "plain" else None
     if sliced is not None:
         return {"": sliced}
@@ -64,9 +64,9 @@ def audit_here(
 
 
 def _audit_slices(sources: Sequence[Source], asked: Asked | None) -> AuditedFile | None:
-    """Audit large Parquet files in the order of time, a few row groups at a time, or return None.
+    """Audit large Parquet files in order of time, a few row groups at a time, or return None.
 
-    What is wrong in a file is for the reader of whole files to say.
+    Errors in a file are left to the reader of whole files to report.
     """
     if native_form(sources) != FORM or not all(source.path.is_file() for source in sources):
         return None
@@ -91,7 +91,7 @@ def audit_on(
     execution: str | None = None,
     asked: Asked | None = None,
 ) -> dict[str, AuditedFile]:
-    """Audit on Spark; the results need the session until they are written."""
+    """Audit on Spark; writing the results needs the session."""
     check = partial(audit_frame, windows=windows)
     frame = read_natively(spark, sources) if execution is None else None
     if frame is not None:

@@ -1,4 +1,4 @@
-"""What an audit found, and the audit of a log in plain Python."""
+"""The result of an audit, and the audit of a log in plain Python."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ Table = list[dict[str, Any]]
 Frame: TypeAlias = Any
 #: How many violations a notebook shows.
 CARD_ROWS = 5
-#: The column that is added to the violations, last, where the log has times.
+#: The column that is added last to the violations if the log has times.
 SECONDS = "lateness_seconds"
 
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """What an audit found; the frames are Spark's where the events were, else Arrow tables.
+    """The result of an audit; its frames are Spark's if the events were, else Arrow tables.
 
-    A notebook shows it as the verdict with the worst violations, the first of them drawn.
+    A notebook shows it as the verdict with the worst violations, the first of which is drawn.
     """
 
     verdict: Verdict
     """``ordered``, ``broken`` or ``undecidable``."""
     reason: str
-    """Why, in one sentence."""
+    """The reason for the verdict, in one sentence."""
     summary: dict[str, Any]
     """The counts, as in ``summary.json``."""
     records: Mapping[str, Table]
     """The rows of the tables ``violations``, ``missing`` and ``findings``."""
     frame: Callable[[pa.Table], Any] | None = None
-    """What makes a frame of a table, where the events were in frames."""
+    """A function that makes a frame of a table, if the events were in frames."""
     rows: Rows | None = None
-    """The log itself, to draw parts of it."""
+    """The log itself, for drawing parts of it."""
 
     def __repr__(self) -> str:
         return f"<Audit: {self.verdict}. {self.reason}>"
@@ -76,15 +76,15 @@ class Audit:
 
     @cached_property
     def violations(self) -> Frame:
-        """The messages that a process delivered after an effect of them.
+        """The messages that a process delivered after one of their effects.
 
-        ``to_pandas()`` (in Spark ``toPandas()``) makes a data frame of it.
+        ``to_pandas()`` (in Spark ``toPandas()``) converts it to a data frame.
         """
         return self._framed("violations")
 
     @cached_property
     def missing(self) -> Frame:
-        """The messages that a process never delivered, although it delivered an effect of them."""
+        """The messages that a process never delivered, although it delivered their effects."""
         return self._framed("missing")
 
     @cached_property
@@ -105,7 +105,7 @@ class Audit:
         raise UsageError(msg)
 
     def draw(self, message: str | None = None) -> Drawing:
-        """Draw what happened around a message, or the worst violations; notebooks show it."""
+        """Draw what happened around a message, or the worst violations, as notebooks show it."""
         from antecede.audit.drawings import around, worst
 
         assert self.rows is not None
@@ -114,7 +114,7 @@ class Audit:
         return worst(self.rows, self.records, self.summary)
 
     def report(self, path: str | PathLike[str]) -> Path:
-        """Write a page, one HTML file: the verdict, diagrams and tables; return its path."""
+        """Write a page with verdict, diagrams and tables as one HTML file; return its path."""
         from antecede.report.audit_page import ROWS_MAX, audit_page
 
         first = {name: found[:ROWS_MAX] for name, found in self.records.items()}
@@ -135,7 +135,7 @@ class Audit:
 def found_as(
     decided: tuple[Verdict, str], summary: dict[str, Any], rows: Mapping[str, Table]
 ) -> Audit:
-    """Return an audit, its verdict in the summary too."""
+    """Return an audit, with the verdict also in its summary."""
     verdict, reason = decided
     summary |= {"verdict": verdict, "reason": reason}
     summary["causally_ordered"] = CAUSALLY_ORDERED[verdict]
@@ -148,7 +148,7 @@ def audit_events(
     asked: Asked | None = None,
     rejected: int = 0,
 ) -> Audit:
-    """Check a log in plain Python; ``clocks`` has one for each event, if any has one.
+    """Check a log in plain Python; ``clocks`` has one per event, if there are any.
 
     ``rejected`` is how many rows were not events.
     """
@@ -201,7 +201,7 @@ def _is_numbered(order: Order) -> bool:
 
 
 def _doubt(order: Order, summary: Mapping[str, Any], trust: Trust) -> str | None:
-    """Say what the events that the log lacks can hide, or return None."""
+    """Return what the events missing from the log can hide, or None."""
     sends = (i for i, e in enumerate(order.events) if e.kind == SEND and e.dests is None)
     if trust.quoted and any(map(order.owns, sends)):
         return hidden(UNADDRESSED, summary, trust)
@@ -224,14 +224,14 @@ TOO_LARGE = "the log is too large to find out where"
 
 
 def where_hidden(process: str, message: str, seq: int | None) -> str:
-    """Say which message may be late; without ``seq``, the log has no delivery of it there."""
+    """Say which message may be late; without ``seq``, the log lacks its delivery there."""
     if seq is None:
         return f"{process} may have delivered {message}, which the log does not show, out of order"
     return f"{process} may have delivered {message} (seq {seq}) after an effect"
 
 
 def tables_of(records: Mapping[str, Table]) -> dict[str, pa.Table]:
-    """Return rows as Arrow tables, by the names of their tables; they may have seconds besides."""
+    """Return rows as Arrow tables, by the names of their tables; seconds may be added."""
     import pyarrow as pa
 
     from antecede.events import arrow_schemas

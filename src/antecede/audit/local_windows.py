@@ -1,4 +1,4 @@
-"""The arrangement in one process: a log in memory, its windows run one after the other."""
+"""The arrangement in one process: a log in memory, whose windows run one after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from antecede.events.hashing import hash_names
 
 
 def say_compiling() -> None:
-    """Say on a terminal that the first audit of its kind takes longer, if it is the first."""
+    """Say on a terminal that the first audit of its kind takes longer, if this is the first."""
     place = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
     if sys.stderr.isatty() and not any(place.rglob("clocks._sweep-*.nbi")):
         sys.stderr.write("antecede: compiling once (about 20 s)\n")
@@ -103,7 +103,7 @@ def copies_of(rows: Events, dests: Sequence[Sequence[str] | None], names: Sequen
 
 
 def name_rows(window: Window, rows: Ints, lookup: Lookup) -> None:
-    """Add to a window's result the names and destinations of the messages it mentions."""
+    """Add to a window's result the names and destinations of the messages in it."""
     named = zip(window.row_keys.tolist(), window.owns.tolist(), lookup(rows), strict=True)
     for key, owns, (name, dests) in named:
         if name is None:

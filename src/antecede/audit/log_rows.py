@@ -1,4 +1,4 @@
-"""Logs in Arrow tables and in Spark frames that can be asked for some of their events."""
+"""Logs in Arrow tables and in Spark frames, of which some events can be queried."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from antecede.spark.frames import frame_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 _COLUMNS = (*EVENT_COLUMNS, CLOCK)
-#: How often the search for events around a place is widened.
+#: How often to widen the search for events around a place.
 _TRIES = 5
-#: So many places are sent to every task; more are joined by a shuffle.
+#: Up to this many places are sent to every task; more are joined by a shuffle.
 BROADCAST_MAX = 200_000
 
-#: A table, or what reads some columns of one, as far as it has them.
+#: A table, or a function that reads the columns it has of those named.
 Part: TypeAlias = pa.Table | Callable[[Sequence[str]], pa.Table]
 Near = dict[tuple[int, int], tuple[int, list[int]]]
-"""(process as a number, seq) -> how many of its events come before it, and the seqs around it."""
+"""(process as a number, seq) -> how many of its events come before, and the seqs around it."""
 
 
 def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> Near:
@@ -43,7 +43,7 @@ def seqs_near(process: Ints, seq: Ints, points: Mapping[int, Sequence[int]]) -> 
 
 
 def _is_enough(seq: int, near: tuple[int, list[int]], events: int) -> bool:
-    """Return whether the seqs around a place are all that are to be shown."""
+    """Return whether the seqs around a place suffice for what is shown."""
     count, seqs = near
     before = bisect_left(seqs, seq)
     return before >= min(REACH, count) and len(seqs) - before > min(REACH, events - count - 1)
@@ -63,7 +63,7 @@ def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, li
 
 
 class TableRows:
-    """A log in Arrow tables, one of which is read at a time."""
+    """A log in Arrow tables, read one at a time."""
 
     def __init__(self, *tables: Part) -> None:
         self._tables = tables
@@ -147,7 +147,7 @@ class TableRows:
         return _lines(self._picked(["process", "seq"], pick), near)
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
+        """Return the deliveries with these processes and seqs, possibly with others."""
         code = {name: k for k, name in enumerate(dict(places))}
         wanted = np.array([(seq, code[name]) for name, seq in places], np.int64)
         wanted = wanted[np.argsort(wanted[:, 0])]
@@ -162,7 +162,7 @@ class TableRows:
                 return rows
             low = np.searchsorted(wanted[:, 0], seq.min())
             near = wanted[low : np.searchsorted(wanted[:, 0], seq.max(), "right")]
-            # Numbers of this size rarely collide; then there are others.
+            # Numbers this large rarely collide; a collision only adds other events.
             mixed = near[:, 0] * len(code) + near[:, 1]
             return rows[np.isin(seq * len(code) + codes[rows], mixed)]
 
@@ -187,7 +187,7 @@ def _first(table: pa.Table, count: int) -> pa.Table:
 
 
 def _numbered(table: pa.Table) -> tuple[Ints, dict[str, int]]:
-    """Return the process of each row as a number, and the numbers of their names."""
+    """Return the process of each row as a number, and the numbers by name."""
     names: Column = table.column("process").combine_chunks().dictionary_encode()
     return np.asarray(names.indices), {
         name: k for k, name in enumerate(names.dictionary.to_pylist())
@@ -195,7 +195,7 @@ def _numbered(table: pa.Table) -> tuple[Ints, dict[str, int]]:
 
 
 def _nearest(seq: int, seqs: list[int]) -> list[int]:
-    """Return the seqs around a place, of some that are known."""
+    """Return the seqs around a place, among known ones."""
     seqs = sorted(seqs)
     at = bisect_left(seqs, seq)
     return seqs[max(0, at - REACH) : at + REACH + 1]
@@ -231,7 +231,7 @@ class FrameRows:
         return _events(self._frame.filter(F.col("message").isin(sorted(messages))).toArrow())
 
     def near(self, points: Points) -> Lines:
-        """Return the events around some places: one job counts, others read what is near."""
+        """Return the events around some places: one job counts, the others read nearby events."""
         counts, spans = self._counts(points)
         places = [(name, seq) for name, seqs in points.items() for seq in seqs]
         wide = {

@@ -1,4 +1,4 @@
-"""The events around a few messages of a log: enough to draw them, never all of a large log."""
+"""The events around a few messages of a log: enough to draw them, even of a large log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from antecede.events.tables import DELIVER, SEND
 from antecede.report.audit_page import Illustration
 from antecede.report.diagrams import diagram_of
 
-#: How many violations are drawn on a page.
+#: The most violations drawn on a page.
 DRAWN = 12
-#: How many events before and after a place are shown with it.
+#: How many events to show before and after a place.
 CONTEXT = 3
-#: If at most this many events lie between two places of a process, they are shown as well.
+#: Up to this many events between two places of a process are shown as well.
 JOINED = 12
 #: How many events on each side of a place are needed for that.
 REACH = CONTEXT + JOINED // 2
@@ -29,7 +29,7 @@ Lines = dict[str, dict[int, Event]]  # process -> place in its order -> event
 
 
 class Rows(Protocol):
-    """A log that can be asked for some of its events."""
+    """A log of which some events can be queried."""
 
     def __len__(self) -> int:
         """Return how many events it has."""
@@ -47,7 +47,7 @@ class Rows(Protocol):
         """Return the events around some places of processes' orders, ``REACH`` on each side."""
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
+        """Return the deliveries with these processes and seqs, possibly with others."""
 
 
 class EventRows:
@@ -93,19 +93,19 @@ class EventRows:
         return found
 
     def deliveries_at(self, places: Sequence[tuple[str, int]]) -> list[Event]:
-        """Return the deliveries with these processes and seqs, and possibly others."""
+        """Return the deliveries with these processes and seqs, possibly with others."""
         wanted = set(places)
         return [e for e in self._events if e.kind == DELIVER and (e.process, e.seq) in wanted]
 
 
 def in_turn(lines: Mapping[str, deque[tuple[Event, bool]]], count: int) -> list[Event]:
-    """Take events from the lines in turn; a delivery that waits comes only after its send."""
+    """Take events from the lines in turn; a delivery whose send is among them waits for it."""
     found: list[Event] = []
     sent: set[str | None] = set()
     while len(found) < count and any(lines.values()):
         some = [line for line in lines.values() if line]
         ready = [line for line in some if not line[0][1] or line[0][0].message in sent]
-        for line in ready or some[:1]:  # A log with a cycle has to be entered somewhere.
+        for line in ready or some[:1]:  # A cycle in the log must be entered somewhere.
             event, _ = line.popleft()
             found.append(event)
             if event.kind == SEND:
@@ -150,7 +150,7 @@ def _neighbourhood(row: Mapping[str, Any], keys: Sequence[Event], lines: Lines) 
 
 
 def _joined(places: Iterable[int]) -> set[int]:
-    """Return places with their neighbours, and with all between two that are close together."""
+    """Return places with their neighbours, and everything between two that are close together."""
     shown: set[int] = set()
     last = None
     for place in sorted(places):
@@ -192,7 +192,7 @@ def illustrate(
     violations: Sequence[Mapping[str, Any]],
     summary: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Illustration]:
-    """Return each violation in a sentence (see ``sentence``), with the events around it drawn."""
+    """Return each violation as a sentence (see ``sentence``) with a drawing of its events."""
     found = []
     for near in neighbourhoods(rows, violations):
         title = f"{near.row['message']} came late to {near.row['process']}"

@@ -1,6 +1,6 @@
 """The audit in plain Python: what ``audit`` decides, as one reads it, in one pass of vector clocks.
 
-It needs the standard library alone, compiles nothing, and takes logs of some 200,000 events. The
+It needs only the standard library, compiles nothing, and suits logs of up to 200,000 events. The
 other engines do the same on arrays and in windows; tests compare them with this one.
 
 1. ``Order`` sorts the events of each process and pairs deliveries with sends.
@@ -9,8 +9,8 @@ other engines do the same on arrays and in windows; tests compare them with this
    ``seen``, the maximum of the ``past`` of every send whose message the process has delivered. A
    delivery of the a-th event of i is late if ``seen[i] >= a`` just before it.
 
-``doubt`` asks whether events that the log lacks can hide a violation, ``ties`` whether violations
-depend on the order of events that have the same seq.
+``doubt`` asks whether events missing from the log can hide a violation, ``ties`` whether violations
+depend on the order of events with the same seq.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Vector = list[int]
 
 
 class Late(NamedTuple):
-    """A delivery (as an event) that came after another, which delivered an effect."""
+    """A delivery (as an event) that came after the delivery of an effect."""
 
     delivery: int
     overtaker: int
 
 
 class Lost(NamedTuple):
-    """A send that a process never delivered, although it made a delivery of an effect."""
+    """A send that a process never delivered, although it delivered one of its effects."""
 
     send: int
     process: int
@@ -64,7 +64,7 @@ class Lost(NamedTuple):
 
 @dataclass
 class Run:
-    """What one pass over a log found."""
+    """The results of one pass over a log."""
 
     sequence: list[int]
     """The events, causes before effects."""
@@ -76,10 +76,10 @@ class Run:
     """For each process, these deliveries."""
     late: list[Late] = field(default_factory=list)
     end: list[Vector] = field(default_factory=list)
-    """For each process, what is past at its last event."""
+    """For each process, the past of its last event."""
 
     def first_effect(self, process: int, sender: int, place: int) -> int | None:
-        """Return the first delivery at a process of an effect of an event, if there is one."""
+        """Return the first delivery at a process of an effect of an event, or None."""
         found = self.seen[process]
         at = bisect_left(found, place, key=lambda seen: seen[sender])
         return self.judged[process][at] if at < len(found) else None
@@ -101,7 +101,7 @@ class Order:
         self.alone: dict[int, int] = {}  # first deliveries without a send -> why
         self.again: list[int] = []  # deliveries that repeat one
         self.passed: dict[str, Message] = {}  # ids that were sent several times
-        self.edges: dict[int, list[int]] = defaultdict(list)  # event -> what it follows besides
+        self.edges: dict[int, list[int]] = defaultdict(list)  # event -> what else it follows
         self.cut: dict[int, int] = {}  # deliveries on cycles -> their sends
         self.cut_edges: set[int] = set()  # events that follow others on cycles by edges
         self.ahead: set[int] = set()  # events whose clock is ahead of the log
@@ -203,8 +203,8 @@ class Order:
     def _numbers(self, p: int) -> list[int]:
         """Return the numbers by which clocks count the events of a process.
 
-        They are those that its own clocks give them, if all do. Else they are its events, counted;
-        rows that repeat an event have its number.
+        They come from the process's own clocks, if all of them give one. Otherwise its events are
+        counted; rows that repeat an event have its number.
         """
         counted: list[int] = []
         own: list[int] = []
@@ -218,13 +218,13 @@ class Order:
         return own if are_own else counted
 
     def _is_again(self, i: int) -> bool:
-        """Return whether an event is the one before it once more."""
+        """Return whether an event repeats the one before it."""
         one, other = self.events[i - 1], self.events[i]
         return (one.seq, one.kind, one.message) == (other.seq, other.kind, other.message)
 
     @property
     def has_clocks(self) -> bool:
-        """Whether clocks say anything."""
+        """Whether any clock adds order."""
         return bool(self._clocked) or any(map(self.states_all, range(len(self.events))))
 
     @property
@@ -233,12 +233,12 @@ class Order:
         return any(True for message in self.passed.values() for _ in message.edges())
 
     def states_all(self, i: int) -> bool:
-        """Return whether an event has a clock, and one that does not say that it is partial."""
+        """Return whether an event has a clock that does not say that it is partial."""
         clock = self.clocks[i] if self.clocks else None
         return clock is not None and clock.get(self.events[i].process, 1) >= 1
 
     def _run(self) -> Run:
-        """Run the vectors; what lies on cycles is left out."""
+        """Run the vectors, leaving out events on cycles."""
         self.cut.clear()
         self.cut_edges.clear()
         run = self._pass()
@@ -290,7 +290,7 @@ class Order:
         return run
 
     def _cut_cycles(self, done: set[int]) -> None:
-        """Leave out the deliveries and edges that lie on cycles."""
+        """Leave out the deliveries and edges on cycles."""
         component = self._components(done)
         for i in range(len(self.events)):
             send = self.link[i]
@@ -336,7 +336,7 @@ class Order:
         return found
 
     def _next(self) -> dict[int, list[int]]:
-        """Return the events that follow each event at once."""
+        """Return the events that directly follow each event."""
         found: dict[int, list[int]] = defaultdict(list)
         for i, p in enumerate(self.who):
             if i + 1 < self.start[p + 1]:
@@ -358,16 +358,16 @@ class Order:
         return found
 
     def owns(self, i: int) -> bool:
-        """Return whether a send counts as one: relays of a message do not."""
+        """Return whether a send counts as a message: relays do not."""
         message = self.passed.get(str(self.events[i].message))
         if message is None:
             return True
         return any(i == o.number for o in (*message.owners, *message.replies.values()))
 
     def undelivered(self) -> list[tuple[int, int]]:
-        """Return (send, process): the log lacks a delivery there, which the send asks for.
+        """Return (send, process) where the log lacks a delivery that the send should have.
 
-        A send without stated destinations, and without any delivery, may be for every process.
+        A send without stated destinations and without any delivery may be for every process.
         """
         got = {(self.who[i], e.message) for i, e in enumerate(self.events) if e.kind == DELIVER}
         delivered = {send for send in self.link if send >= 0}
@@ -393,9 +393,9 @@ class Order:
         )
 
     def shows_gaps(self) -> bool:
-        """Return whether a clock counts a send, addressed to its process, that never came there.
+        """Return whether a clock counts a send addressed to its process but never delivered there.
 
-        Nothing that the process delivered says so. So the log lacks what brought the news.
+        If no delivery of the process tells of that send, the log lacks the one that did.
         """
         return bool(self._clocked) and any(
             self.events[send].message not in self.passed
@@ -421,7 +421,7 @@ class Order:
 
 
 def _sorted(events: Sequence[Event]) -> list[int]:
-    """Return the order of events: by process and seq, and by other columns where seqs are equal."""
+    """Return the order of events: by process and seq, then by other columns."""
     order = sorted(range(len(events)), key=lambda k: (events[k].process, events[k].seq))
     first = 0
     for k in range(1, len(order) + 1):
@@ -438,7 +438,7 @@ def _same_place(one: Event, other: Event) -> bool:
 
 
 def _rank(event: Event) -> tuple[int, int, int, bool]:
-    """Return the place of an event among those of the same seq, which every engine gives it."""
+    """Return the rank of an event among those with the same seq, as in every engine."""
     need = 0
     for dest in set(event.dests or ()):
         need ^= _hash(dest)
@@ -534,9 +534,9 @@ class _Chains:
                 self._edges[source].append(i)
 
     def shortest(self, cause: int, effect: int) -> list[int]:
-        """Return the sends from ``cause`` to ``effect``: each by one that knew the one before."""
+        """Return the sends from ``cause`` to ``effect``: each process knew of the previous one."""
         order = self._order
-        # Only events in the past of the effect can be on the way.
+        # Only events in the past of the effect can be on the chain.
         reached = [order.start[p] + k for p, k in enumerate(order.run.past[effect])]
         parent = {cause: cause}
         queue = [cause]
@@ -553,7 +553,7 @@ class _Chains:
     def _walk(
         self, send: int, holder: int, reached: list[int], parent: dict[int, int], queue: list[int]
     ) -> None:
-        """Enter all sends by processes that knew of ``send`` from an event on."""
+        """Enqueue all sends by processes that knew of ``send`` from some event on."""
         order, holders = self._order, [holder]
         while holders:
             event = holders.pop()
@@ -624,7 +624,7 @@ def _repeated(order: Order) -> list[int]:
 
 
 def count(order: Order) -> Counts:
-    """Return how much a log has."""
+    """Return the counts of a log."""
     events = order.events
     deliveries = sum(event.kind == DELIVER for event in events)
     linked = {i: send for i, send in enumerate(order.link) if send >= 0}

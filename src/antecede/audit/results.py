@@ -1,4 +1,4 @@
-"""What is made of an audit of a log file: lateness in seconds, what counts, and a run's folder."""
+"""The results for an audited file: lateness in seconds, what counts, and a run's folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from antecede.events.tables import (
 from antecede.report.audit_page import ROWS_MAX, audit_page, executions_page
 from antecede.runs import RunFolder
 
-#: More windows than this are a slip of the hand.
+#: More windows than this are a typing error.
 WINDOWS_MAX = 1_000_000
 COLUMNS = {
     "violations": VIOLATION_COLUMNS,
@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def require_windows(windows: int | None) -> None:
-    """Refuse a number of windows that a log cannot be cut into."""
+    """Refuse a number of windows into which a log cannot be cut."""
     if windows is not None and not 1 <= windows <= WINDOWS_MAX:
         most = f", up to {WINDOWS_MAX:,}" if windows > 1 else ""
         msg = f"windows is {windows}; give 1 or more{most}, or leave it out"
@@ -44,7 +44,7 @@ def require_windows(windows: int | None) -> None:
 
 
 def in_seconds(found: Audit, rows: Rows) -> Audit:
-    """Return an audit that also tells lateness in seconds, if the log has times to tell it."""
+    """Return an audit with lateness in seconds, if the log has times for it."""
     late = found.records["violations"]
     places = sorted(
         {(row["process"], row[seq]) for row in late for seq in ("seq", "overtaker_seq")}
@@ -76,12 +76,12 @@ def _between(then: float | None, now: float | None) -> float | None:
 
 
 def label(row: Mapping[str, Any]) -> str:
-    """Return what ``--ignore`` searches: the channel and the late or missing message."""
+    """Return the text that ``--ignore`` searches: the channel and the late or missing message."""
     return f"{row['sender']} -> {row['process']}: {row['message']}"
 
 
 def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
-    """Compile the patterns of ``--ignore``, or say which is wrong."""
+    """Compile the patterns of ``--ignore``; refuse an invalid one."""
     text = ""
     try:
         return [re.compile(text := pattern) for pattern in patterns]
@@ -91,7 +91,7 @@ def compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
 
 
 def not_ignored(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> list[dict[str, Any]]:
-    """Return the rows of a table, violations or missing, that no pattern ignores."""
+    """Return the rows of a table, violations or missing, that match no pattern to ignore."""
     rows = found.records[name]
     return [row for row in rows if not any(one.search(label(row)) for one in ignore)]
 
@@ -99,7 +99,7 @@ def not_ignored(found: Audit, name: str, ignore: Sequence[re.Pattern[str]]) -> l
 def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dict[str, Any]:
     """Return for the summary how many violations count, and whether they are allowed.
 
-    The verdict stays as it is. Late and missing messages can be allowed, an undecidable log cannot.
+    The verdict stays. Late and missing messages can be allowed, an undecidable log cannot.
     """
     count = sum(len(not_ignored(found, name, ignore)) for name in ("violations", "missing"))
     ignored = found.summary["violations"] + found.summary["missing"] - count
@@ -107,9 +107,9 @@ def allowance(found: Audit, most: int, ignore: Sequence[re.Pattern[str]]) -> dic
     return {"ignored": ignored, "counted": count, "allowed": allowed}
 
 
-#: How many invalid rows the summary quotes.
+#: The most invalid rows to quote in the summary.
 REJECTED_QUOTED = 3
-#: Verdicts, the worst first: one broken execution is bad news whatever the others tell.
+#: Verdicts, the worst first: one broken execution outweighs all others.
 WORST_FIRST = ("broken", "undecidable", "ordered")
 _SUMMED = (
     "events", "messages", "deliveries", "violations", "fifo_violations", "causal_violations",
@@ -137,7 +137,7 @@ def write_results(
 ) -> dict[str, Any]:
     """Write tables, pages and summary (with ``more`` in the results); return the summary.
 
-    Each of several executions gets a folder of its own, and the page and summary cover all.
+    Each of several executions gets its own folder; the page and summary cover all.
     """
     if len(audited) == 1:
         ((label, one),) = audited.items()
@@ -182,7 +182,7 @@ def _write(
 
 
 def _write_tables(folder: RunFolder, place: str, tables: Mapping[str, Table]) -> None:
-    """Write tables as Parquet if that is installed, and what people look at as CSV too."""
+    """Write tables as Parquet if Arrow is installed, and those that people read also as CSV."""
     is_plain = not has_arrow()
     for name, some in tables.items():
         if is_plain or name in {"violations", "missing"}:
@@ -193,7 +193,7 @@ def _write_tables(folder: RunFolder, place: str, tables: Mapping[str, Table]) ->
 
 
 def has_arrow() -> bool:
-    """Return whether Arrow is installed, which the files of small logs do without."""
+    """Return whether Arrow is installed; small logs are audited without it."""
     try:
         return find_spec("pyarrow") is not None
     except ModuleNotFoundError:

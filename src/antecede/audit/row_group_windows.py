@@ -1,8 +1,8 @@
-"""The arrangement for Parquet files in the order of time: each task reads its own row groups.
+"""The arrangement for Parquet files in order of time: each task reads its own row groups.
 
 Tasks run on Spark, or in threads of this process. Only small results leave them, so this is the
 fastest arrangement, and a log need not fit into memory. The driver reads only the files' footers.
-Cuts lie between row groups; a window also reads neighbouring row groups where skewed clocks or a
+Cuts lie between row groups; a window also reads neighbouring row groups if skewed clocks or a
 lowered cut make it share them.
 """
 
@@ -32,13 +32,13 @@ from antecede.events.arrow_columns import is_event
 from antecede.events.hashing import hash_names
 from antecede.events.tables import CLOCK, EVENT_COLUMNS, EVENT_COLUMNS_NEEDED
 
-#: What runs a function on each of some specifications, and returns the results in order.
+#: A function that runs another on each specification, and returns the results in order.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-#: How many windows run at a time in this process: each takes memory.
+#: The most windows to run at once in this process: each takes memory.
 THREADS_MAX = 4
-#: If the windows together would read the log more often than this, blobs are used instead.
+#: If all windows together would read the log more often than this, use shuffled windows.
 OVERLAP_MAX = 1.7
-#: In this process, row groups of so many events together are read once and kept.
+#: In this process, row groups with no more events than this in total are read once and kept.
 KEPT_MAX = 4_000_000
 
 
@@ -54,16 +54,16 @@ class RowGroup:
 
 
 def in_threads(work: Callable[[Any], Any], specs: Sequence[Any]) -> list[Any]:
-    """Run ``work`` on each specification in a few threads, the results in order.
+    """Run ``work`` on each specification in a few threads; return the results in order.
 
-    Arrow, NumPy and what Numba compiles let other threads run.
+    Arrow, NumPy and compiled code let other threads run.
     """
     with ThreadPoolExecutor(min(THREADS_MAX, os.cpu_count() or 1)) as pool:
         return list(pool.map(work, specs))
 
 
 def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
-    """Return the row groups in the order of time, or None if the footers do not show it."""
+    """Return the row groups in order of time, or None if the footers do not show that order."""
     found = []
     for path in paths:
         with pq.ParquetFile(path) as file:
@@ -87,7 +87,7 @@ def row_groups(paths: Sequence[str]) -> list[RowGroup] | None:
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Return whether a file has times and no clocks, and plain strings as names."""
+    """Return whether a file has times, no clocks, and plain strings as names."""
     if any(name not in schema.names for name in (*EVENT_COLUMNS_NEEDED, "time")):
         return False
     seq = schema.field("seq").type
@@ -103,7 +103,7 @@ def _is_plain(schema: pa.Schema) -> bool:
 
 
 def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
-    """Read the columns of row groups, names as dictionaries, on this thread alone."""
+    """Read the columns of row groups, names as dictionaries, only on this thread."""
     by_path: dict[str, list[int]] = {}
     for group in groups:
         by_path.setdefault(group.path, []).append(group.number)
@@ -116,7 +116,7 @@ def read_groups(groups: Sequence[RowGroup], columns: Sequence[str]) -> pa.Table:
 
 
 class Kept:
-    """Reads row groups like ``read_groups``, each once, and keeps them in memory."""
+    """Reads row groups like ``read_groups``, but each only once, and keeps them in memory."""
 
     def __init__(self, groups: Sequence[RowGroup]) -> None:
         self._tables: dict[RowGroup, pa.Table] = {}
@@ -134,12 +134,12 @@ class Kept:
         return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 
-#: What reads row groups: ``read_groups`` or what keeps them.
+#: A function that reads row groups: ``read_groups`` or one that keeps them.
 Reader = Callable[[Sequence[RowGroup], Sequence[str]], pa.Table]
 
 
 def list_processes(spec: dict[str, Any]) -> list[str]:
-    """Return the processes that have rows in row groups, or, with ``events``, valid events."""
+    """Return the processes with rows in row groups or, with ``events``, with valid events."""
     table = spec["read"](spec["groups"], EVENT_COLUMNS if spec.get("events") else ["process"])
     if spec.get("events"):
         table = table.filter(pa.array(is_event(table)))
@@ -157,8 +157,8 @@ def survey_groups(spec: dict[str, Any]) -> object:
 def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float64]]:
     """Return (processes, cut, when): a cut, lowered by the events around it.
 
-    ``when`` is the time of the cut by each process's own clock, as far as the delays around the
-    cut show how the clocks differ.
+    ``when`` is the time of the cut by each process's own clock, estimated from the delays around
+    the cut.
     """
     table = spec["read"](spec["groups"], EVENT_COLUMNS)
     table = table.filter(pa.array(is_event(table)))
@@ -172,7 +172,7 @@ def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float
 def _after(
     cut: tuple[Ints, NDArray[np.float64]], events: Events, time: NDArray[np.float64]
 ) -> Flags:
-    """Return which events lie after a cut: by its seq for the process, or else by time."""
+    """Return which events lie after a cut: by its seq for their process, or else by time."""
     seqs, when = cut
     mine = seqs[events.process]
     by_time = time > when[events.process]
@@ -216,7 +216,7 @@ def run_slice(spec: dict[str, Any]) -> Window:
 
 
 def slice_names(spec: dict[str, Any]) -> dict[int, str]:
-    """Return the names of the wanted keys that a window has events of."""
+    """Return the names of the wanted keys that have events in a window."""
     events, lookup, _ = read_slice(spec)
     rows = np.flatnonzero(np.isin(events.key, spec["wanted"]))
     named = zip(events.key[rows].tolist(), lookup(rows), strict=True)
@@ -259,7 +259,7 @@ class RowGroupWindows(Arrangement):
         self.windows = len(self._cuts) + 1
 
     def _near(self, low: float, high: float, at: int) -> list[RowGroup]:
-        """Return the row groups beside row group ``at``, and those that reach over a time span."""
+        """Return the row groups next to row group ``at``, and those that overlap a time span."""
         beside = set(self._groups[max(0, at - 1) : at + 1])
         return [g for g in self._groups if g in beside or (g.early <= high and g.late >= low)]
 
@@ -287,12 +287,12 @@ class RowGroupWindows(Arrangement):
         self._cuts = list(zip(rising(seqs), whens, strict=True))
 
     def _parts(self) -> list[list[RowGroup]]:
-        """Return the row groups in a few parts, one for each task of a survey."""
+        """Return the row groups in a few parts, one per task of a survey."""
         parts = np.array_split(np.arange(len(self._groups)), max(1, min(8, len(self._groups))))
         return [[self._groups[g] for g in part] for part in parts]
 
     def _has_idle(self) -> bool:
-        """Return whether some name has rows, but no valid event, and so is not a process."""
+        """Return whether some name has rows but no valid event, and so is not a process."""
         specs = [{"read": self._read, "groups": part, "events": True} for part in self._parts()]
         found = self._run(list_processes, specs)
         return len(set().union(*found)) < len(self.names)
@@ -336,7 +336,7 @@ class RowGroupWindows(Arrangement):
         return self._run(run_slice, specs)
 
     def confirm(self, windows: Sequence[Window]) -> None:
-        """Check that every row is in one window or not an event, and every process has events."""
+        """Check that every row is in one window or invalid, and that every process has events."""
         events, bad = (sum(w.events for w in windows), sum(w.rejected for w in windows))
         rows = sum(g.rows for g in self._groups)
         if events + bad != rows or not events or (bad and self._has_idle()):

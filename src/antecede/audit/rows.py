@@ -18,7 +18,7 @@ from antecede.events.tables import (
     SENT_TWICE,
 )
 
-#: How many pairs of processes the summary lists.
+#: The most pairs of processes in the summary.
 PAIRS = 10
 
 _DETAILS = {
@@ -36,7 +36,7 @@ _EDGE_CYCLE = "{process} at seq {seq} follows an event that follows it, by a clo
 
 
 class Finding(NamedTuple):
-    """An inconsistency at an event; ``by_edge`` if it is a cycle by a clock or a relay."""
+    """An inconsistency at an event; ``by_edge`` if it is a cycle through a clock or a relay."""
 
     kind: str
     process: str
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How much a log has, and how much of it could be paired and judged."""
+    """The size of a log, and how much of it could be paired and judged."""
 
     events: int
     processes: int

@@ -10,22 +10,22 @@ from typing import Any
 from antecede.events.tables import FIFO
 from antecede.report.numbers import seconds_in_words
 
-#: What tells apart messages of one kind: numbers, and ids in hexadecimal digits.
+#: What differs between messages of one kind: numbers, and ids in hexadecimal digits.
 _IDS = re.compile(r"\b[0-9a-f]{4,}\b|\d+", re.IGNORECASE)
 _ID = "#"
-#: What tells apart the things that a service does at the same time.
+#: What distinguishes the things that a service does at the same time.
 _LANE = re.compile(r" \(\d+\)$")
 
 Row = Mapping[str, Any]
 
 
 def kind_in(message: str) -> str:
-    """Return what messages of one kind share in their names: order-# for order-141."""
+    """Return the common part of the names of messages of one kind: order-# for order-141."""
     return _IDS.sub(_ID, message)
 
 
 def grouped(rows: Iterable[Row]) -> list[list[Row]]:
-    """Return violations in groups that are alike: on one channel, of the same kinds of messages.
+    """Return violations in groups: on the same channel, of the same kinds of messages.
 
     Groups, and the rows in them, stay in their order.
     """
@@ -37,7 +37,7 @@ def grouped(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def kind_of(alike: Sequence[Row]) -> str:
-    """Return what violations of a group have in common."""
+    """Return what the violations of a group have in common."""
     row = alike[0]
     late, early = kind_in(row["message"]), kind_in(row["overtaker"])
     return (
@@ -47,10 +47,10 @@ def kind_of(alike: Sequence[Row]) -> str:
 
 
 def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
-    """Return why a violation is one; ``row`` is a row of the violations table.
+    """Return why a row of the violations table is a violation.
 
     With ``beyond_messages``, order may come from clocks and relays: a process may know of a message
-    without having delivered it.
+    that it has not delivered.
     """
     process, message, overtaker = row["process"], row["message"], row["overtaker"]
     late = row["lateness"]
@@ -65,7 +65,7 @@ def sentence(row: Mapping[str, Any], *, beyond_messages: bool = False) -> str:
 
 
 def missing_sentence(row: Mapping[str, Any]) -> str:
-    """Return what is missing; ``row`` is a row of the table of missing messages."""
+    """Return what a row of the table of missing messages is missing."""
     return (
         f"{row['process']} delivered {row['overtaker']} (seq {row['overtaker_seq']}), an effect of "
         f"{row['message']}, and the log has no delivery of {row['message']} there."
@@ -73,7 +73,7 @@ def missing_sentence(row: Mapping[str, Any]) -> str:
 
 
 def _because(row: Mapping[str, Any], *, beyond_messages: bool) -> str:
-    """Return what led from the message to its overtaker, as far as the chain is known."""
+    """Return how the message led to its overtaker, as far as the chain is known."""
     message, overtaker, chain = row["message"], row["overtaker"], row["chain"] or ()
     if row["kind"] == FIFO:
         return f"{row['sender']} sent {overtaker} after it"

@@ -1,7 +1,7 @@
-"""The arrangement for any DataFrame: hash in SQL, pack rows per window into bytes, shuffle these.
+"""The arrangement for any DataFrame: hash in SQL, pack each window's rows into bytes, shuffle them.
 
 Events are packed as four longs each, cuts are proposed by time and lowered by the events around
-them, and each window travels to its task as one piece of bytes.
+them, and each window travels to its task as one value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-#: The low bits of a process's hash, which hold the kind of event instead.
+#: The low bits of a process's hash, which are replaced by the kind of event.
 KIND_BITS = 7
 #: Rows packed at a time: large enough to be few, small enough for any worker.
 PACK_ROWS = 1 << 20
@@ -90,7 +90,7 @@ def packed_columns(frame: DataFrame, salt: int) -> list[Column]:
 
 
 class ProcessCodes:
-    """The hashes of processes' names without their low bits, and back to the processes."""
+    """The hashes of processes' names without their low bits, and their inverse."""
 
     def __init__(self, hashes: Ints) -> None:
         masked = hashes & ~KIND_BITS
@@ -114,7 +114,7 @@ class ProcessCodes:
 
 
 def events_in(table: pa.Table, processes: ProcessCodes) -> Events:
-    """Return the events that the first four columns of a table hold as packed longs."""
+    """Return the events packed as longs in the first four columns of a table."""
     marked, seq, key, need = (np.array(table.column(c)) for c in range(4))
     process, kind = processes.decode(marked)
     return Events(process.astype(np.int32), seq, kind, key, need)
@@ -128,7 +128,7 @@ def packed_table(events: Events, processes: ProcessCodes) -> pa.Table:
 
 
 def pack(batches: Batches, spec: dict[str, Any]) -> Batches:
-    """Sort rows of four longs into blobs, one for each group of windows that is asked for."""
+    """Sort rows of four longs into blobs, one for each wanted group of windows."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -197,15 +197,15 @@ def unpack(blobs: Sequence[Any]) -> Events:
 SAMPLE_ROWS = 100_000
 #: The width of the band collected around each cut, as a fraction of the distance between cuts.
 BAND = 0.01
-#: Spark optimises a disjunction of this many places at once; one of 64 took minutes.
+#: Spark quickly optimises a disjunction of this many places; one of 64 took minutes.
 DISJUNCTION_MAX = 12
-#: How often the band is widened if clocks turn out to be further apart.
+#: How often to widen the band if clocks turn out to be further apart.
 WIDENINGS = 3
 
 
 @dataclass
 class Stats:
-    """What the survey of a log found; ``low`` and ``high`` are each process's ends."""
+    """What the survey of a log found; ``low`` and ``high`` are each process's extreme seqs."""
 
     names: list[str]
     events: int
@@ -256,7 +256,7 @@ def survey(frame: DataFrame) -> Stats:
 
 
 def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
-    """Add ``hint``: the time, or what fraction of its own events the process has behind it."""
+    """Add ``hint``: the time, or the fraction of its own events that a process has behind it."""
     from pyspark.sql import functions as F
 
     if stats.timed:
@@ -273,7 +273,7 @@ def with_hint(frame: DataFrame, stats: Stats) -> DataFrame:
 def find_cuts(
     frame: DataFrame, stats: Stats, windows: int, salt: int, edges: Events | None = None
 ) -> Ints:
-    """Return cuts, one row of seqs each, as consistent as the events around them and edges show."""
+    """Return cuts, one row of seqs each, made consistent with nearby events and edges."""
     n = len(stats.names)
     hinted = with_hint(frame, stats)
     places = _places(hinted, stats, windows)
@@ -314,8 +314,8 @@ def _places(hinted: DataFrame, stats: Stats, windows: int) -> NDArray[np.float64
 def _around(places: NDArray[np.float64], width: float) -> Column:
     """Return whether a hint is near one of ``places``.
 
-    With a disjunction, Spark can skip files by their statistics, but its optimiser multiplies it
-    out, so with many places a sum is quicker.
+    With a disjunction, Spark can skip files by their statistics, but its optimiser expands it, so
+    with many places a sum is quicker.
     """
     from pyspark.sql import functions as F
 
@@ -484,7 +484,7 @@ class ShuffledWindows(Arrangement):
 
 
 def run_shuffled(batches: Batches, spec: dict[str, Any]) -> Batches:
-    """Put the blobs of each window of a partition together and run it."""
+    """Combine the blobs of each window in a partition, and run the window."""
     blobs: dict[int, list[Any]] = {}
     for batch in batches:
         for number, blob in zip(batch.column(0).to_numpy(), batch.column(1), strict=True):

@@ -1,4 +1,4 @@
-"""Audit small event logs in JSON lines and CSV with the standard library alone."""
+"""Audit small event logs in JSON lines and CSV with only the standard library."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from antecede.events.rule import Event, Rejected, left_out
 from antecede.events.tables import EVENT_COLUMNS_NEEDED
 from antecede.report.diagrams import ClockedEvent
 
-#: Larger files have more events than plain Python is good for.
+#: Larger files have more events than suit plain Python.
 BYTES_MAX = 30 << 20
 _FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 _KEY = re.compile(r'"(process|kind)"\s*:')
-#: Records that are wrapped in others are read as exports.
+#: Records wrapped in others are read as exports.
 _WRAPPED = re.compile(r'"(_source|hits|line)"\s*:|"data"\s*:\s*\{')
 
 
 def form_of_small(paths: Sequence[Path], form: str | None) -> str | None:
-    """Return the format of files that are small event logs, or None if they may be anything else.
+    """Return the format of files that are small event logs, or None if they may be something else.
 
     A file that does not exist is refused.
     """
@@ -46,7 +46,7 @@ def form_of_small(paths: Sequence[Path], form: str | None) -> str | None:
 
 
 def _looks_like(path: Path, form: str) -> bool:
-    """Return whether a file begins like an event log, each event on a line."""
+    """Return whether a file begins like an event log with one event per line."""
     with ours("read", path), path.open(encoding="utf-8-sig", errors="replace") as file:
         first = next((line for line in file if line.strip()), "").strip()
     if form == "csv":
@@ -56,7 +56,7 @@ def _looks_like(path: Path, form: str) -> bool:
 
 
 def audit_small(paths: Sequence[Path], form: str, asked: Asked) -> dict[str, AuditedFile] | None:
-    """Audit event logs in JSON lines or CSV as one; None if other readers have to explain them."""
+    """Audit event logs in JSON lines or CSV as one; None if other readers have to judge them."""
     events: list[Event] = []
     clocks: list[Clock | None] = []
     quoted, bad = [], []

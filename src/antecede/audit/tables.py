@@ -1,4 +1,4 @@
-"""The rows of the audit's tables, made from the answer in hashes and numbers."""
+"""The rows of the audit's tables, made from the answer's hashes and numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def worst_first(answer: Answer, names: list[str], messages: Mapping[int, str]) -
 
 
 def keys_of(answer: Answer) -> set[int]:
-    """Return the hashes of all messages that the tables name."""
+    """Return the hashes of all messages named in the tables."""
     joined = answer.joined
     keys = {late.key for late in joined.late} | {late.effect.key for late in joined.late}
     keys |= {lost.key for lost in answer.lost} | {lost.effect.key for lost in answer.lost}
@@ -45,7 +45,7 @@ def keys_of(answer: Answer) -> set[int]:
 def violations(
     answer: Answer, ordered: list[Late], names: list[str], messages: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Return one row per violation, with the chains that are known."""
+    """Return one row per violation, with its chain if known."""
     chains = answer.joined.chains
     rows = []
     for late in ordered:
@@ -68,7 +68,7 @@ def violations(
 
 
 def missing(answer: Answer, names: list[str], messages: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return one row per (process, message) that never arrived although an effect of it did."""
+    """Return one row per (process, message) that never arrived although one of its effects did."""
     rows = [
         {
             "process": names[lost.process],
@@ -91,7 +91,7 @@ def findings(
 ) -> list[Finding]:
     """Return the inconsistencies of the log.
 
-    ``ahead`` are the events whose clock is ahead of the log.
+    ``ahead`` are the events whose clocks are ahead of the log.
     """
     found = [*_findings(answer), *((CLOCK_AHEAD, row) for row in ahead)]
     cyclic = {row for kind, row in found if kind == CAUSAL_CYCLE}
@@ -110,7 +110,7 @@ def findings(
 
 
 def ties(answer: Answer, *, has_clocks: bool) -> set[tuple[int, int]]:
-    """Return (process, seq) where different events have one seq, so that their order is unknown.
+    """Return (process, seq) shared by different events, whose order is therefore unknown.
 
     Without clocks, the place of a local event does not matter.
     """
@@ -120,7 +120,7 @@ def ties(answer: Answer, *, has_clocks: bool) -> set[tuple[int, int]]:
 
 
 def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
-    """Return all findings but those of clocks."""
+    """Return all findings except those about clocks."""
     settled = answer.settled
     found = [(SENT_TWICE, row) for row in settled.again]
     for row in answer.joined.unsent:
@@ -139,7 +139,7 @@ def _findings(answer: Answer) -> list[tuple[str, tuple[int, int, int]]]:
 
 
 def count(answer: Answer, names: list[str]) -> Counts:
-    """Return how much the log has."""
+    """Return the counts of the log."""
     messages, deliveries, *_ = np.sum([window.kinds for window in answer.windows], axis=0).tolist()
     return Counts(
         events=sum(window.events for window in answer.windows),
@@ -165,7 +165,7 @@ def numbers_events(answer: Answer) -> bool:
 
 
 def _without_send(answer: Answer) -> int:
-    """Return how many deliveries have no send, repeated ones included."""
+    """Return how many deliveries have no send, including repeated ones."""
     alone = answer.settled.alone
     rows = [row for row in answer.joined.unsent if alone.get(row[2], "") is not None]
     places = {(process, key) for process, _, key in rows}

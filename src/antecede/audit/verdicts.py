@@ -12,9 +12,9 @@ from antecede.events.rule import NO_KIND, NO_LAYOUT, SEEN_BEFORE, UNMATCHED, Rej
 
 Verdict = Literal["ordered", "broken", "undecidable"]
 
-#: How many events on cycles, of one seq, or that are missing, the reason names.
+#: The most events on cycles, with one seq, or missing, that the reason names.
 NAMED = 3
-#: What ``causally_ordered`` is for each verdict.
+#: The value of ``causally_ordered`` for each verdict.
 CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
     "ordered": True,
     "broken": False,
@@ -24,34 +24,34 @@ CAUSALLY_ORDERED: dict[Verdict, bool | None] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller of an audit asks for, and what its reader knows of the log."""
+    """What the caller of an audit asks for, and what its reader knows about the log."""
 
     explain: Sequence[str] = ()
     undecidable: str | None = None
-    """Why the deliveries of the log say nothing about order, if they do not."""
+    """Why the deliveries of the log show nothing about order, if so."""
     assume_complete: bool = False
     complete_until_end: bool | None = False
-    """Whether the log of each process is complete up to its last event; None: if it says so."""
+    """Whether each process's log is complete up to its last event; None: decided by the log."""
     rejected: Sequence[Rejected] = ()
     """The first rows that are not events."""
     has_spans: bool = False
     """Whether the events were made from the spans of traces."""
     left_out: int = 0
-    """How many rows the reader has left out, because they are not events."""
+    """How many rows the reader left out because they are not events."""
     quote: Callable[[int], Sequence[Rejected]] | None = None
-    """What returns such rows, given their number, if the audit finds them itself."""
+    """A function that returns so many of these rows, if the audit finds them itself."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """How far a log is taken to be complete, and why."""
+    """To what extent a log is assumed complete, and why."""
 
     until_end: bool
     """Whether the log of each process is complete up to its last event."""
     because: str = ""
-    """The sentence that says so."""
+    """The sentence that explains it."""
     quoted: str = ""
-    """The sentence about rows that may be the events that the log lacks."""
+    """The sentence about rows that may be the events missing from the log."""
 
     @property
     def advice(self) -> str:
@@ -66,11 +66,11 @@ class Trust:
 
 
 def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
-    """Return how far a log is complete.
+    """Return to what extent a log is complete.
 
-    ``is_numbered`` says that all processes number their events from 0, or all from 1 on, without
-    gaps, so that a line that is missing, except at the end, would show; and that no clock shows one
-    to be missing all the same. ``rejected`` rows are not events, but may have been.
+    ``is_numbered`` says that all processes number their events from 0, or all from 1, without gaps,
+    so that a missing line, except at the end, would show; and that no clock shows one to be missing
+    nevertheless. ``rejected`` rows are not events, but may have been.
     """
     if asked.assume_complete:
         return Trust(until_end=True)
@@ -94,11 +94,10 @@ def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
 
 
 def may_be_event(row: Rejected) -> bool:
-    """Return whether a row that is not valid may have been a send or a delivery.
+    """Return whether an invalid row may have been a send or a delivery.
 
-    A whole JSON object that has neither a kind nor a message was not, nor a span that is repeated,
-    nor a line of a layout that is not that of events, nor what the patterns or fields of the user
-    do not choose.
+    It was not if it is a whole JSON object with neither kind nor message, a repeated span, a line
+    of another layout than that of events, or not chosen by the user's patterns or fields.
     """
     if row.reason in {SEEN_BEFORE, NO_LAYOUT, UNMATCHED, NO_KIND}:
         return False
@@ -110,9 +109,9 @@ def may_be_event(row: Rejected) -> bool:
 
 
 def is_numbered(processes: Collection[tuple[int, int, int]]) -> bool:
-    """Return whether all processes number their events from 0, or all from 1 on, without gaps.
+    """Return whether all processes number their events from 0, or all from 1, without gaps.
 
-    Of each process it takes its least and its greatest number, and how many it has.
+    Each process is given as its least and greatest number, and how many it has.
     """
     first = {low for low, _, _ in processes}
     return first in ({0}, {1}) and all(high - low + 1 == count for low, high, count in processes)
@@ -132,12 +131,12 @@ def decide(
 ) -> tuple[Verdict, str]:
     """Return the verdict and its reason.
 
-    ``counts`` is the audit's summary and ``cycles`` describes the events on causal cycles: they
+    ``counts`` is the audit's summary and ``cycles`` describes the events on causal cycles: these
     mean that the pairing or the log is wrong, so nothing is decided. ``ties`` are the places where
-    a process has different events of one seq; ``is_certain`` asks whether some violation does not
+    a process has different events with one seq; ``is_certain`` asks whether some violation does not
     depend on their order. ``missing`` are the first messages that never arrived although an effect
     did: they break the order if the log is complete. ``is_whole`` says that no stated destination
-    lacks a delivery. ``doubt`` says what can be hidden; it is asked last, because it may take long.
+    lacks a delivery. ``doubt`` says what can be hidden; it is called last, as it may take long.
     ``asked`` has what the log's reader knows, such as why its deliveries say nothing about order.
     """
     broken = _violations(counts, missing if trust.until_end else ())
@@ -159,9 +158,9 @@ def decide(
 
 
 def hidden(where: str, counts: Mapping[str, Any], trust: Trust, *, is_whole: bool = False) -> str:
-    """Say that events which the log lacks can hide a violation, and where.
+    """Say that events missing from the log can hide a violation, and where.
 
-    If every send and delivery has its counterpart, what it lacks is which belongs to which.
+    If every send and delivery has its counterpart, the log lacks only their pairing.
     """
     if is_whole and is_complete(counts):
         return (
@@ -242,7 +241,7 @@ def _violations(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]])
 
 
 def _absent(counts: Mapping[str, Any], missing: Sequence[Mapping[str, Any]]) -> str:
-    """Say which deliveries the log lacks, of messages whose effects it has."""
+    """Say which deliveries the log lacks, although it has their effects."""
     count = counts["missing"]
     which = "a delivery" if count == 1 else f"{count:,} deliveries"
     return (
@@ -294,9 +293,9 @@ def _count(number: int, one: str, many: str | None = None) -> str:
 def tied_events(
     who: Sequence[int], seq: Sequence[int], what: Sequence[object], matters: Sequence[bool]
 ) -> set[int]:
-    """Return the events that have one seq with different ones of their process.
+    """Return the events that share a seq with different events of their process.
 
-    Events are sorted by process and seq; ``what`` they are, and whether they matter.
+    Events are sorted by process and seq; ``what`` compares them, and ``matters`` selects some.
     """
     tied: set[int] = set()
     first = 0
@@ -316,15 +315,15 @@ def is_certain(
     left_out: Collection[int],
     absent: Collection[tuple[int, int]] = (),
 ) -> bool:
-    """Return whether some delivery is late without the events that are left out.
+    """Return whether some delivery is late even without the events left out.
 
-    When events with one seq happened is unknown: a process that began anew numbers its events from
-    1 again. A violation is certain if it shows without them: they follow nothing, nothing follows
+    The order of events with one seq is unknown: a process that restarted numbers its events from 1
+    again. A violation is certain if it shows without them: they follow nothing, nothing follows
     them, and neither a delivery nor a send among them is judged.
 
     The events of process p are ``start[p]`` to ``start[p + 1]``; ``link`` has the send of each
-    delivery (below 0: none), and ``edges`` what events follow besides. ``absent`` are (send,
-    process) where a message never came: it is late there if an effect came.
+    delivery (below 0: none), and ``edges`` what else events follow. ``absent`` are (send, process)
+    where a message never arrived: it is late there if an effect arrived.
     """
     n = len(start) - 1
     who = {i: p for p in range(n) for i in range(start[p], start[p + 1])}
