@@ -474,7 +474,7 @@ class Endpoint:
             packet = hold.take(due)
 
     def _is_dropped(self, packet: Packet) -> bool:
-        """Tell whether a message takes its turn, but the application does not get it."""
+        """Return whether a message takes its turn, but the application does not get it."""
         if self._drops and self._rules.drops(packet):
             return True
         return self._skips is not None and self._skips.drops(packet)

@@ -20,7 +20,7 @@ class Channels:
         """One set for all whose packets came in order: it is never changed, only replaced."""
 
     def is_seen(self, source: int, n: int) -> bool:
-        """Tell whether this packet has arrived before."""
+        """Return whether this packet has arrived before."""
         return n <= self.prefix[source] or n in self.ahead[source]
 
     def accept(self, source: int, n: int) -> None:
@@ -55,7 +55,7 @@ class Hold:
         self._low, self._pull = low, pull
 
     def has_plenty(self, count: int, size: int) -> bool:
-        """Tell whether so many packets with so many bytes fit for sure, whoever sent them."""
+        """Return whether so many packets with so many bytes fit for sure, whoever sent them."""
         has_places = 2 * (self.count + count) < self.count_max
         return has_places and 2 * (self.bytes + size) <= self.bytes_max
 
@@ -160,7 +160,7 @@ class Hold:
 
 
 def _fits(limit: int, used: list[int], more: int, source: int) -> bool:
-    """Tell whether ``more`` of a source fit under a limit and leave other peers their shares."""
+    """Return whether ``more`` of a source fit under a limit and leave other peers their shares."""
     total, peers = sum(used) + more, max(len(used) - 1, 1)  # our own place is not used
     if total > limit:
         return False

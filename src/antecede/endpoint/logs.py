@@ -97,7 +97,7 @@ def spelt(view: View, tops: Tops, log: Log) -> Entries:
 
 
 def is_repeated(log: Log, low: int) -> bool:
-    """Tell whether two entries of one sender name the same destination, against Lemma 1."""
+    """Return whether two entries of one sender name the same destination, against Lemma 1."""
     named: dict[int, int] = {}
     for key, mask in log.items():
         if named.get(key & low, 0) & mask:
@@ -262,7 +262,7 @@ class Unordered(Rules):
         return next(iter(self.missing(packet)), FREE)
 
     def is_delivered(self, key: int) -> bool:
-        """Tell whether a message for this process is delivered."""
+        """Return whether a message for this process is delivered."""
         return key <= self._keys[key & self.low] or key in self._beyond
 
     def deliver(self, packet: Packet) -> int:

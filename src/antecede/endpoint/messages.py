@@ -23,7 +23,7 @@ PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
 
 
 def is_key(key: int, view: View) -> bool:
-    """Tell whether a key can be that of a member's message."""
+    """Return whether a key can be that of a member's message."""
     return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
 
 

@@ -358,7 +358,7 @@ class Sets:
         return masks, at
 
     def _is_list(self, codes: int, large: int, sets: int) -> bool:
-        """Tell whether lists are as short as bits."""
+        """Return whether lists are as short as bits."""
         return codes * self._cost + large * self.view.n <= sets * self.view.n
 
     def _list_of(self, mask: int) -> tuple[tuple[int, ...], str]:

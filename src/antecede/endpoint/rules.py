@@ -117,7 +117,7 @@ class Rules:
 
     @classmethod
     def has(cls, step: str) -> bool:
-        """Tell whether these rules have such a step; the endpoint leaves out those they lack."""
+        """Return whether these rules have such a step; the endpoint leaves out those they lack."""
         return getattr(cls, step) is not getattr(Rules, step)
 
     @classmethod
@@ -204,7 +204,7 @@ class Rules:
         raise NotImplementedError
 
     def drops(self, packet: Packet) -> bool:
-        """Tell whether a message is not delivered in its turn: it is here already, or too late."""
+        """Return whether a message is not delivered in its turn: it is here already, or too late."""
         return False
 
     def repeated(self, first: Packet, count: int) -> bool:
@@ -237,14 +237,14 @@ class Rules:
         return Need(self.view.members[sender], seq)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Tell whether a packet shows that its sender knew of a message when it sent this one."""
+        """Return whether a packet shows that its sender knew of a message when it sent this one."""
         return False
 
     def lost(self, sender: int, seq: int) -> None:
         """Note that the messages of a sender up to this number which are not here never will be."""
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        """Tell whether a packet, of which needs are lost, shows that another's message comes first.
+        """Return whether a packet, of which needs are lost, shows that another's message comes first.
 
         Its sender knew of that message, or it asks for a lost one that the same sender sent later.
         """

@@ -47,7 +47,7 @@ class Skips:
             self._gaps.append((sender, newest, seq))
 
     def drops(self, packet: Packet) -> bool:
-        """Tell whether a message that someone else brought was declared lost before.
+        """Return whether a message that someone else brought was declared lost before.
 
         It takes its turn, for what follows it, and is passed on, but is not delivered.
         """
@@ -94,7 +94,7 @@ class Skips:
         return sender in self._limits and seq <= self._limits[sender]
 
     def _is_in_gap(self, sender: int, seq: int) -> bool:
-        """Tell whether a message was lost, also if later ones of its sender have come."""
+        """Return whether a message was lost, also if later ones of its sender have come."""
         return any(
             who == sender and after < seq <= upto and (sender, seq) not in self._here
             for who, after, upto in self._gaps
@@ -124,7 +124,7 @@ class Skips:
         return FREE
 
     def _precedes(self, other: Packet, packet: Packet) -> bool:
-        """Tell whether a held message is a cause of another that depends on a lost one."""
+        """Return whether a held message is a cause of another that depends on a lost one."""
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False

@@ -590,7 +590,7 @@ class Driver:
             wake_all(self._input_waiters)
 
     def _is_right(self, peer: Peer, frame: frames.Frame) -> bool:
-        """Tell whether a frame is of a member that runs the same as this one, from its store."""
+        """Return whether a frame is of a member that runs the same as this one, from its store."""
         head, group = frame.head, self.machine.group
         if head.setup != group.digest:
             msg = (
@@ -650,7 +650,7 @@ class Driver:
         return True
 
     def _is_newer(self, name: str, head: frames.Head) -> bool:
-        """Tell whether a peer has seen a later opening of our store, or another of the same."""
+        """Return whether a peer has seen a later opening of our store, or another of the same."""
         opening = self.machine.opening
         if head.known > opening:
             reason = f"it was opened {head.known} times by now, this copy {opening} times"
@@ -671,7 +671,7 @@ class Driver:
         return 0 if frame.prefix + 1 >= first else frame.prefix + 1
 
     def _agrees(self, link: Link, frame: frames.Frame) -> bool:
-        """Tell whether a peer has seen no more of our packets and acknowledgements than we know."""
+        """Return whether a peer has seen no more of our packets and acknowledgements than we know."""
         channel = link.channel
         if not self.is_durable:  # what is only in memory is never old: it is a lie
             return True
@@ -745,7 +745,7 @@ class Driver:
         self._owe(link)
 
     def _fills_inbox(self, link: Link, parcel: bytes) -> bool:
-        """Tell whether a packet may bring a delivery here: some are only to be passed on."""
+        """Return whether a packet may bring a delivery here: some are only to be passed on."""
         side = link.side
         if is_control(parcel):
             return False

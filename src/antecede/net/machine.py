@@ -293,7 +293,7 @@ class Channel:
         """The packet accepted last, of those in the frame that is being read."""
 
     def has(self, n: int) -> bool:
-        """Tell whether the peer's packet of this number has arrived."""
+        """Return whether the peer's packet of this number has arrived."""
         return n <= self.prefix or n in self.above
 
     def accept(self, n: int) -> None:
@@ -450,7 +450,7 @@ class Side:
         return bytes(out)
 
     def is_lost(self, packet: Packet) -> bool:
-        """Tell whether a packet's message was declared lost."""
+        """Return whether a packet's message was declared lost."""
         is_own = packet.source_no == packet.content.sender
         return is_own and 0 < packet.content.seq <= self.lost.get(packet.source, 0)
 
@@ -513,7 +513,7 @@ class Side:
             channel.write(out, self.codec)
 
     def is_open(self, channel: Channel) -> bool:
-        """Tell whether packets may be sent on a channel."""
+        """Return whether packets may be sent on a channel."""
         return self.posts[self.view.numbers[channel.name]] is not None
 
     @classmethod
@@ -950,7 +950,7 @@ class Machine:
             self._begin_flush()
 
     def check_relay(self, name: str, n: int) -> bool:
-        """Tell whether a copy that was passed on is one that we lack."""
+        """Return whether a copy that was passed on is one that we lack."""
         flush = self.flush
         if flush is None or flush.stage != PASSING or name not in flush.removed:
             return False

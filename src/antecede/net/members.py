@@ -147,7 +147,7 @@ class Members:
         return [name for name in others if name not in self.machine.known_by]
 
     def _may_vote(self) -> bool:
-        """Tell whether enough others know our store; if not, show it to them."""
+        """Return whether enough others know our store; if not, show it to them."""
         unknown = self._unknown_to()
         for name in unknown:
             self.host.tell(name, None)

@@ -55,7 +55,7 @@ def packet_in(parcel: bytes) -> bytes:
 
 
 def is_control(parcel: bytes) -> bool:
-    """Tell whether a parcel brings something for the protocol alone, which fills no inbox."""
+    """Return whether a parcel brings something for the protocol alone, which fills no inbox."""
     return parcel.startswith(ALONE) and len(parcel) > 1 and bool(parcel[1] & CONTROL)
 
 

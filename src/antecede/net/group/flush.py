@@ -143,7 +143,7 @@ class Flush:
         """Who has passed on everything that we lacked."""
 
     def takes(self, name: str, report: Report) -> bool:
-        """Tell whether a report says something new."""
+        """Return whether a report says something new."""
         if name not in self.stayers or report.view != self.view:
             return False
         if report.stage == OVER:
@@ -174,7 +174,7 @@ class Flush:
         return self.stage + is_done
 
     def is_level(self, process: str, own: Report) -> bool:
-        """Tell whether everything has arrived that others have said was sent to us."""
+        """Return whether everything has arrived that others have said was sent to us."""
         return all(
             own.got.get(name, 0) >= report.sent.get(process, 0)
             for name, report in self.reports.items()
@@ -182,7 +182,7 @@ class Flush:
 
 
 def agree(reports: Mapping[str, Report]) -> bool:
-    """Tell whether everyone has got what everyone has sent."""
+    """Return whether everyone has got what everyone has sent."""
     return all(
         report.sent.get(other, 0) == reports[other].got.get(name, 0)
         for name, report in reports.items()

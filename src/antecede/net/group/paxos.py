@@ -233,7 +233,7 @@ class Voting:
                 self._has_learnt()
 
     def _removes_us(self, vote: Vote) -> bool:
-        """Tell whether we are asked to accept our own removal: those who stay decide on that.
+        """Return whether we are asked to accept our own removal: those who stay decide on that.
 
         Of two members, one alone could not.
         """

@@ -147,7 +147,7 @@ class Group:
         return tuple(self.members)
 
     def is_met(self, wish: Wish) -> bool:
-        """Tell whether a wish has come true, by whomever."""
+        """Return whether a wish has come true, by whomever."""
         member = self.members.get(wish.name)
         if wish.is_join:
             return member is not None
@@ -296,7 +296,7 @@ def founding(setup: Setup) -> Welcome:
 
 
 def is_quorum(voters: Collection[str], members: Collection[str]) -> bool:
-    """Tell whether voters decide: more than half, or half with the first member among them.
+    """Return whether voters decide: more than half, or half with the first member among them.
 
     Any two such sets have a voter in common. The first member breaks ties, so that one of two
     members can go on without the other. Where there are no members, nobody is needed.
@@ -316,7 +316,7 @@ def was_removed(process: str) -> str:
 
 
 def is_group_of(setup: Setup, group: Group) -> bool:
-    """Tell whether a saved group is the one that a node is started for.
+    """Return whether a saved group is the one that a node is started for.
 
     Its members may have changed since. A founder is started with the founders or with the members
     as they are now; whoever joined later may name any of them.

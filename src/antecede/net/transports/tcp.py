@@ -166,7 +166,7 @@ class Wire(asyncio.BufferedProtocol):
             self.buffer = bytearray(data[position:]) if position < end else bytearray()
 
     def _is_whole(self) -> bool:
-        """Tell whether there is a frame in the buffer, or one that is too long."""
+        """Return whether there is a frame in the buffer, or one that is too long."""
         size = int.from_bytes(self.buffer[:4], "big")
         return len(self.buffer) >= 4 and (
             len(self.buffer) - 4 >= size or size > self.frame_bytes_max
@@ -223,7 +223,7 @@ class Outbound(Wire):
         self._left = 0
 
     def is_dead(self, now: float) -> bool:
-        """Tell whether no answer has come for too long; ask for one now and then."""
+        """Return whether no answer has come for too long; ask for one now and then."""
         if self.transport is None or not self.welcome.done():
             return False
         left, before = self.transport.get_write_buffer_size(), self._left
