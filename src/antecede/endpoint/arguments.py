@@ -18,7 +18,7 @@ def as_name(what: str, value: object) -> str:
 
 
 def distinct_names(what: str, value: object) -> tuple[str, ...]:
-    """Return ``members`` or ``removed``: names, each once."""
+    """Return the argument ``members`` or ``removed``: distinct names."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         kind = "string " if isinstance(value, str) else ""
         raise UsageError(f"{what} is the {kind}{value!r}; expected a sequence of names")
@@ -38,7 +38,7 @@ def as_flag(option: str, value: object) -> bool:
 
 
 def as_option(option: Option, name: str, value: object, members: tuple[str, ...]) -> object:
-    """Return the value of an option, as its record asks for it."""
+    """Return the value of an option, checked as its record asks."""
     if option.check is not None:
         return option.check(name, value, members)
     if option.choices and value not in option.choices:
@@ -107,7 +107,7 @@ def as_links(
 def as_names(what: str, value: object, members: tuple[str, ...]) -> tuple[str, ...]:
     """Return a non-empty tuple of members, each named once, in the order given."""
     if isinstance(value, (set, frozenset)):
-        strange = sorted(value.difference(members), key=repr)  # refused below, like in a tuple
+        strange = sorted(value.difference(members), key=repr)  # refused below, as in a tuple
         value = (*[member for member in members if member in value], *strange)
     if not isinstance(value, (tuple, list)) or not value:
         raise UsageError(f"{what} is {value!r}; expected a non-empty tuple of members")
@@ -132,7 +132,7 @@ def as_member(option: str, value: object, members: tuple[str, ...]) -> str:
 
 
 def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo) -> tuple[str, ...]:
-    """Return the destinations, sorted, each once; refuse those that the protocol cannot serve."""
+    """Return the destinations, distinct and sorted; refuse what the protocol cannot serve."""
     groups: Groups = view.options.get("groups", {})
     if isinstance(dests, str):
         if dests not in groups:
@@ -143,7 +143,7 @@ def as_destinations(dests: object, process: str, view: View, info: ProtocolInfo)
             )
         dests = groups[dests]
     try:
-        names = set(dests)  # type: ignore[call-overload] # that is what is tried
+        names = set(dests)  # type: ignore[call-overload] # the try is for that
     except TypeError:
         raise UsageError(f"dests is {shown(dests)}; expected a sequence of process names") from None
     if not names:

@@ -1,4 +1,4 @@
-"""What protocols share that count messages: rules, counts by process, and their form as bytes."""
+"""What protocols that count messages share: rules, counts by process, and their form as bytes."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -6,12 +6,12 @@ from typing import TypeVar
 from antecede.endpoint.rules import Packet, Rules, View
 
 Row = tuple[int, ...]
-"""How many messages one process sent to each."""
+"""How many messages one process sent to each process."""
 Count = TypeVar("Count", int, tuple[int, int])
 
 
 class Counted(Rules):
-    """Rules for which a message is its place on the channel from its sender: keys are places."""
+    """Rules that know a message by its place on the channel from its sender: keys are places."""
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -26,14 +26,14 @@ class Counted(Rules):
 
 
 def misplaced(packet: Packet, before: int) -> str:
-    """Return what is wrong if a packet counts other than the packets before it on its channel."""
+    """Return what is wrong if a packet miscounts the packets before it on its channel."""
     if before == packet.n - 1:
         return ""
     return f"says that {before} packets came before it, but it is number {packet.n}"
 
 
 def counted(row: Row, dests: Iterable[int]) -> Row:
-    """Return a row with one more message, to these."""
+    """Return a row that counts one more message to each of ``dests``."""
     counts = list(row)
     for dest in dests:
         counts[dest] += 1
@@ -41,7 +41,7 @@ def counted(row: Row, dests: Iterable[int]) -> Row:
 
 
 def larger(one: dict[int, Count], two: dict[int, Count]) -> dict[int, Count]:
-    """Return both, with the larger count of each process; change neither."""
+    """Return the union with the larger count of each process; change neither argument."""
     if not one or not two:
         return one or two
     result = dict(one)
@@ -52,11 +52,11 @@ def larger(one: dict[int, Count], two: dict[int, Count]) -> dict[int, Count]:
 
 
 def without_own(rows: list[Row]) -> list[int]:
-    """Return the counts of all rows, without those of messages to oneself, which are 0."""
+    """Return the counts of all rows, without the counts of messages to oneself, which are 0."""
     return [count for k, row in enumerate(rows) for count in (*row[:k], *row[k + 1 :])]
 
 
 def with_own(counts: Sequence[int], n: int) -> list[Row]:
-    """Return the rows of which :func:`without_own` returned the counts."""
+    """Return rows from the counts that :func:`without_own` returned."""
     parts = [counts[k * (n - 1) : (k + 1) * (n - 1)] for k in range(n)]
     return [(*part[:k], 0, *part[k:]) for k, part in enumerate(parts)]

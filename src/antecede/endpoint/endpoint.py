@@ -71,12 +71,12 @@ class Endpoint:
         self._channels = Channels(view.n)
         self._hold = Hold(view.n, self._rules.low, held_max, held_bytes_max, pull=pull)
         self._skips: Skips | None = None
-        """What is declared lost, if anything is."""
+        """The messages declared lost, if any are."""
         self._check, self._blocker = self._rules.check, self._rules.blocker
         self._inbox: deque[Packet] | None = deque() if pull and rules.IS_EAGER else None
-        """In pull mode, what has taken effect and is not taken yet."""
+        """In pull mode, messages that took effect but that the application has not taken yet."""
         self._targets: dict[tuple[str, ...], tuple[int, tuple[int, ...]]] = {}
-        """Destinations used before: all as a mask, and the numbers of the others."""
+        """Cached destinations: all of them as a mask, and the numbers of those other than us."""
 
     # What applications and drivers call.
 
@@ -162,11 +162,11 @@ class Endpoint:
         packets = self._posted() if rules.outbox else ()
         return new_effects(packets, deliveries, self._events)
 
-    # A run: messages to one process, one after the other, whose sender hears nothing in between.
-    # Their packets follow from the first, so nobody need make them (``Wire.later`` can).
+    # A run: consecutive messages to one process, whose sender delivers nothing in between. Their
+    # packets follow from the first one, so they are only made when asked for (``Wire.later``).
 
     def repeat(self, dest: int) -> int:
-        """Send one more message to this member; return its packet's number, or 0: it is no run."""
+        """Send one more message of a run; return its packet's number, or 0 if it cannot be one."""
         rules = self._rules
         if self._is_guarded or not rules.repeat():
             return 0
@@ -177,7 +177,7 @@ class Endpoint:
         return n
 
     def receive_run(self, first: Packet, count: int) -> int:
-        """Deliver so many messages behind a packet in a run; return the first event, or 0: none."""
+        """Deliver ``count`` messages after ``first`` in a run; return the first event, or 0."""
         source, n, channels = first.source_no, first.n, self._channels
         if (
             not self._is_plain
@@ -207,17 +207,17 @@ class Endpoint:
             while arrival := self._hold.pop_ready(sender):
                 need = self._blocker(self._hold.packets[arrival])
                 if need != FREE:
-                    self._hold.file(arrival, need)  # something was sent since it became ready
+                    self._hold.file(arrival, need)  # we sent something since it became ready
                 elif deliveries := self._take(self._hold.take(arrival)):
                     break
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def skip(self, source: str, upto: int | None = None) -> Effects:
-        """Declare that messages of ``source`` up to this number which are not here never will be.
+        """Declare lost the messages of ``source`` up to this number that have not arrived.
 
-        What waits only for them is delivered, with them in ``Delivery.unmet``; if they arrive after
-        all they are refused. Numbers are those of :meth:`waiting`. Without ``upto`` the process is
-        gone: nothing waits for its acknowledgements and permits either.
+        Messages that wait only for these are delivered, and ``Delivery.unmet`` names them; should
+        they arrive later, they are refused. Numbers are as in :meth:`waiting`. Without ``upto`` the
+        process is gone: nothing waits for its acknowledgements and permits either.
         """
         number = self._number(source)
         if number == self._me:
@@ -233,9 +233,9 @@ class Endpoint:
         return new_effects(self._posted(), tuple(self._take_due()), self._events)
 
     def tick(self, now: int) -> Effects:
-        """Say what time it is, before anything else happens then; return what that releases.
+        """Tell the time, before anything else happens at that time; return what this releases.
 
-        Only for a protocol whose record says ``timed``. The unit is yours, as in its options.
+        Only for a protocol whose record says ``timed``. You choose the unit, as in its options.
         """
         if not self.info.timed:
             msg = f"{self.info.name} does not go by time; call tick() for a protocol that does"
@@ -247,7 +247,7 @@ class Endpoint:
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def link(self, process: str) -> Effects:
-        """Open a link to another process, while messages flow; it is used once that is safe.
+        """Open a link to another process while messages flow; it is used as soon as that is safe.
 
         Only for a protocol whose record says ``opens_links``.
         """
@@ -263,7 +263,7 @@ class Endpoint:
         return new_effects(self._posted(), (), self._events)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return what each held message waits for; nothing means that it can be taken."""
+        """Return what each held message waits for; with no needs it can be taken."""
         rules, found = self._rules, {}
         missing = self._skips.missing if self._skips else rules.missing
         for packet in self._hold.packets.values():
@@ -281,33 +281,33 @@ class Endpoint:
 
     @property
     def held(self) -> int:
-        """The number of packets that arrived and are held back."""
+        """The number of packets that have arrived and are held."""
         return self._hold.count
 
     @property
     def queued(self) -> int:
-        """The number of messages (with several destinations: copies) that wait to be sent."""
+        """The number of messages (for several destinations, copies) that wait to be sent."""
         return self._rules.queued
 
     @property
     def rules(self) -> Rules:
-        """The protocol's side, for a layer above that brings rules of its own."""
+        """The protocol's rules, for a layer above that brings its own rules."""
         return self._rules
 
     def flush(self) -> Effects:
-        """Return what the rules want to send because such a layer asked them to."""
+        """Return what the rules want to send because a layer above asked them to."""
         return new_effects(self._posted(), (), self._events)
 
     def kept(self) -> object:
-        """Return what the protocol keeps, by names, as its specification does (or None)."""
+        """Return what the protocol keeps, with names, as its specification shows it, or None."""
         return self._rules.kept()
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit information kept, where the protocol keeps such."""
+        """Return the explicit information kept, if the protocol keeps any."""
         return self._rules.dependencies()
 
     def kept_entries(self) -> int | None:
-        """Return how many entries are kept, or None where that is not counted."""
+        """Return how many entries are kept, or None if the protocol does not count them."""
         return self._rules.kept_entries()
 
     def notes(self) -> dict[str, int]:
@@ -328,7 +328,7 @@ class Endpoint:
         }
 
     def load(self, saved: Saved, *, resumed: bool) -> None:
-        """Take over the rest of a state of this process; ValueError says what is impossible."""
+        """Load the rest of a saved state; a ValueError says what no process can have."""
         self._rules.is_stale = not resumed
         saved.read(self._keep)
         if not resumed:
@@ -376,7 +376,7 @@ class Endpoint:
             hold.file(arrival, need)
 
     def _checked_held(self, saved: Saved, packet: object) -> Packet:
-        """Refuse a packet that is kept although this endpoint would not have accepted it."""
+        """Return a saved packet; refuse it if this endpoint would not have accepted it."""
         if type(packet) is not Packet:
             raise ValueError(f"held is {shown(packet)}; expected a packet")
         self._check_address(packet)
@@ -389,7 +389,7 @@ class Endpoint:
     # Inside.
 
     def _begin_skips(self) -> Skips:
-        """Return what is declared lost; it decides from now on what is refused, and what waits."""
+        """Return the skips; from now on they decide what is refused and what waits."""
         if self._skips is None:
             self._skips = Skips(self._rules, self._hold)
             self._check, self._blocker = self._skips.check, self._skips.blocker
@@ -397,7 +397,7 @@ class Endpoint:
         return self._skips
 
     def _admitted(self, mask: int, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        """Return whom a send goes to, without those who are gone; or refuse it by an error."""
+        """Return the destinations that are not gone; raise if the send is refused."""
         if self._rules.is_stale:
             raise UsageError(
                 f"{self.process!r} was restored without resumed=True, so its next message could "
@@ -412,7 +412,7 @@ class Endpoint:
         return mask, others
 
     def _receive_otherwise(self, packet: Packet) -> Effects:
-        """Accept a packet where applications pull, rules listen, or packets bring several."""
+        """Accept a packet in pull mode, or if rules unpack, drop or process it on arrival."""
         rules, hold = self._rules, self._hold
         parts = rules.unpack(packet) if self._unpacks else [packet]
         self._check_room(packet, parts)
@@ -431,19 +431,19 @@ class Endpoint:
         return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def _released(self, places: tuple[int, ...]) -> list[Delivery]:
-        """Deliver what waited at places where ``reached`` rose, and what that frees."""
+        """Deliver packets that waited at places where ``reached`` rose, and those they free."""
         if self._hold.waiting.keys().isdisjoint(places):
             return []
         self._wake(places)
         return self._take_due()
 
     def _take_due(self) -> list[Delivery]:
-        """Let what may take effect by itself do so, and what that frees."""
+        """Let the next due packet take effect, and those that it frees."""
         due = self._next_due()
         return self._take(self._hold.take(due)) if due else []
 
     def _check_room(self, packet: Packet, parts: list[Packet]) -> None:
-        """Refuse a packet that does not fit; an empty buffer takes it, as it cannot be divided."""
+        """Refuse a packet that does not fit; one of several messages fits into an empty buffer."""
         count, size = len(parts), sum([len(part.content.payload) for part in parts])
         if self._hold.has_plenty(count, size):
             return
@@ -474,22 +474,22 @@ class Endpoint:
             packet = hold.take(due)
 
     def _is_dropped(self, packet: Packet) -> bool:
-        """Return whether a message takes its turn, but the application does not get it."""
+        """Return whether a message takes effect without being delivered to the application."""
         if self._drops and self._rules.drops(packet):
             return True
         return self._skips is not None and self._skips.drops(packet)
 
     def _wake(self, places: tuple[int, ...]) -> None:
-        """Let what waited at places where ``reached`` rose be looked at again."""
+        """File again the packets that waited at places where ``reached`` rose."""
         rules, hold = self._rules, self._hold
         for place in places:
             if place in hold.waiting:
                 for arrival in hold.wake(place, rules.reached[place]):
                     need = self._blocker(hold.packets[arrival]) if self.pull else FREE
-                    hold.file(arrival, need)  # without pull, _next_due() looks soon
+                    hold.file(arrival, need)  # without pull, _next_due() checks it
 
     def _next_due(self) -> int:
-        """Return the arrival that takes effect next, or 0; what brings no message goes first."""
+        """Return the arrival that takes effect next, or 0; control packets go first."""
         hold = self._hold
         is_pulled = self.pull and self._inbox is None
         while hold.controls or not is_pulled:
@@ -499,7 +499,7 @@ class Endpoint:
             need = self._blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival
-            hold.file(arrival, need)  # what went before it changed that
+            hold.file(arrival, need)  # an earlier packet changed that
         return 0
 
     def _delivery(self, packet: Packet) -> Delivery:
@@ -508,7 +508,7 @@ class Endpoint:
         return new_delivery(packet.content, event, unmet)
 
     def _posted(self) -> tuple[Packet, ...]:
-        """Return what the rules want to send, numbered."""
+        """Return the packets that the rules want to send, numbered."""
         outbox = self._rules.outbox
         if self._rules.is_stale:  # the numbers were used before
             outbox.clear()
@@ -522,7 +522,7 @@ class Endpoint:
         return tuple(packets)
 
     def _find(self, dests: object) -> tuple[int, tuple[int, ...]]:
-        """Return these destinations, checked: as a mask, and the numbers of the others."""
+        """Return checked destinations: a mask of all, and the numbers of those other than us."""
         names = as_destinations(dests, self.process, self.view, self.info)
         mask = self.view.mask(names)
         found = mask, self.view.list(mask & ~self._bit)
@@ -574,7 +574,7 @@ def other_view(where: str, theirs: View, mine: View) -> PeerError:
 
 
 def other_number(where: str, number: int, mine: View) -> PeerError:
-    """Return the error for a packet of a view with this number and another digest."""
+    """Return the error for a packet of the view with this number and another digest."""
     if number == mine.number:
         return PeerError(
             f"{where} is of another view with the same number {number}; make all endpoints of a "

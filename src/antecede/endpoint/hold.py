@@ -1,7 +1,7 @@
 """What has arrived: packet numbers per channel, and the packets that wait, within limits.
 
-Half of a limit is divided equally among the peers: nobody can use up another's part of it. The
-other half goes to whoever comes first. So one peer cannot keep out the packets of all others.
+Half of a limit is divided equally among the peers: nobody can use up another's share. The other
+half is first come, first served. So one peer cannot keep out the packets of all others.
 """
 
 from heapq import heapify, heappop, heappush
@@ -11,13 +11,13 @@ from antecede.errors import HoldFullError
 
 
 class Channels:
-    """Packet numbers: of each source, all up to ``prefix`` and those in ``ahead`` have arrived."""
+    """Packet numbers: from each source, all up to ``prefix`` and all in ``ahead`` have arrived."""
 
     def __init__(self, n: int) -> None:
         self.sent = [0] * n
         self.prefix = [0] * n
         self.ahead: list[set[int]] = [set()] * n
-        """One set for all whose packets came in order: it is never changed, only replaced."""
+        """Sources without gaps share one empty set, which is replaced before anything is added."""
 
     def is_seen(self, source: int, n: int) -> bool:
         """Return whether this packet has arrived before."""
@@ -38,34 +38,34 @@ class Channels:
 
 
 class Hold:
-    """Packets that wait, by what each waits for; of those that are ready, the oldest goes first."""
+    """Packets that wait, by what each waits for; of the ready packets, the oldest goes first."""
 
     def __init__(self, n: int, low: int, count_max: int, bytes_max: int, *, pull: bool) -> None:
         self.count_max, self.bytes_max = count_max, bytes_max
         self.count = self.bytes = 0
-        """How many packets are held, and the bytes of their payloads; also those of each source."""
+        """How many packets are held, and the bytes of their payloads; then both by source."""
         self.counts, self.sizes = [0] * n, [0] * n
         self.packets: dict[int, Packet] = {}
         self.arrivals = 0
         self.ready: list[int] = []
-        """Arrivals that may be delivered, a heap; those that bring no message are apart."""
+        """A heap of arrivals that may be delivered; control packets have a heap of their own."""
         self.controls: list[int] = []
         self.waiting: dict[int, list[tuple[int, int]]] = {}
-        """The others, by the place that each waits at: heaps of (key, arrival)."""
+        """Other arrivals, by the place where each waits: heaps of (key, arrival)."""
         self._low, self._pull = low, pull
 
     def has_plenty(self, count: int, size: int) -> bool:
-        """Return whether so many packets with so many bytes fit for sure, whoever sent them."""
+        """Return whether packets of this count and size certainly fit, whoever sent them."""
         has_places = 2 * (self.count + count) < self.count_max
         return has_places and 2 * (self.bytes + size) <= self.bytes_max
 
     def check_room(self, packet: Packet, size: int, *, is_blocked: bool, count: int = 1) -> None:
-        """Refuse a packet that must be held if there is no room for the bytes that it brings."""
+        """Refuse a packet that must be held if there is no room for it."""
         if self.has_plenty(count, size):
             return
         places, limit = self.count_max, self.bytes_max
         if self._pull and is_blocked:
-            # Leave room for what can be taken: it may be what all the others wait for.
+            # Leave room for a packet that can be taken: all the others may wait for it.
             places, limit = places - 1, limit // 2
         source = packet.source_no
         is_alone = self._pull and not is_blocked and not self.ready
@@ -84,7 +84,7 @@ class Hold:
         raise HoldFullError(msg, held=self.count, held_max=self.count_max)
 
     def add(self, packet: Packet, need: int) -> None:
-        """Hold a packet that waits for this."""
+        """Hold a packet that waits for ``need``."""
         self.arrivals = arrival = self.arrivals + 1
         self.put_back(arrival, packet)
         self.file(arrival, need)
@@ -95,7 +95,7 @@ class Hold:
         self.count_in(packet)
 
     def count_in(self, packet: Packet, sign: int = 1) -> None:
-        """Count a packet against the limits, or, with -1, no longer."""
+        """Count a packet against the limits; with sign -1, stop counting it."""
         size, source = sign * len(packet.content.payload), packet.source_no
         self.count += sign
         self.bytes += size
@@ -115,7 +115,7 @@ class Hold:
             heappush(heap, (need, arrival))
 
     def wake(self, place: int, reached: int) -> list[int]:
-        """Return the arrivals, in order, that waited at a place for this key or a lower one."""
+        """Return the arrivals, in order, that waited at a place for keys up to ``reached``."""
         heap = self.waiting[place]
         woken: list[int] = []
         while heap and heap[0][0] <= reached:
@@ -149,7 +149,7 @@ class Hold:
         return packet
 
     def pop_ready(self, sender: int | None = None) -> int:
-        """Return the ready arrival that came first (of this sender), or 0, and stop filing it."""
+        """Unfile and return the oldest ready arrival (from ``sender``, if given), or 0."""
         if sender is None:
             return heappop(self.ready) if self.ready else 0
         first = min([a for a in self.ready if self.packets[a].content.sender == sender], default=0)
@@ -160,8 +160,8 @@ class Hold:
 
 
 def _fits(limit: int, used: list[int], more: int, source: int) -> bool:
-    """Return whether ``more`` of a source fit under a limit and leave other peers their shares."""
-    total, peers = sum(used) + more, max(len(used) - 1, 1)  # our own place is not used
+    """Return whether ``more`` from a source fit and leave the other peers their shares."""
+    total, peers = sum(used) + more, max(len(used) - 1, 1)  # we send nothing to ourselves
     if total > limit:
         return False
     share = limit // (2 * peers)

@@ -21,10 +21,10 @@ Options = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A keyword that ``antecede.endpoint`` takes for one protocol.
+    """A keyword argument of ``antecede.endpoint`` for one protocol.
 
-    ``check`` gets its name, its value and the members; it returns the value, or refuses it.
-    Without one, a flag must be a flag, and a choice one of ``choices``.
+    ``check`` gets its name, its value and the members; it returns the value or refuses it.
+    Without ``check``, a flag must be True or False, and a choice one of ``choices``.
     """
 
     default: object
@@ -35,7 +35,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A set of options worth testing: what to set for given members, and what it gives up."""
+    """A set of options worth testing: values for given members, and the promises they break."""
 
     label: str
     options: Callable[[Members], Options]
@@ -81,9 +81,9 @@ _REFERENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Sizes that follow from the number of processes ``n`` alone.
+    """Sizes that depend only on the number of processes ``n``.
 
-    ``entries`` and ``bytes`` (by the model of [JPCY97]) are per copy; ``state`` is the bytes that
+    ``entries`` and ``bytes`` (in the model of [JPCY97]) are per copy; ``state`` is the bytes that
     one process keeps. ``most`` marks upper bounds, ``cubic`` a state of ``n * n`` per process.
     """
 
@@ -103,7 +103,7 @@ class ProtocolInfo:
     """
 
     name: str = ""
-    """What ``antecede.endpoint`` takes. Registering takes it from the name of the module."""
+    """The name to give ``antecede.endpoint``; registering sets it to the module's name."""
     idea: str
     """The algorithm in a few words."""
     paper: str = ""
@@ -113,9 +113,9 @@ class ProtocolInfo:
     guarantee: str = "causal order"
     """What it ensures."""
     assumptions: str = "fixed membership; every packet arrives eventually"
-    """What it needs for that."""
+    """What it needs to ensure that."""
     cost: str
-    """What it adds to messages, and which packets it adds."""
+    """What it adds to messages, and which additional packets it sends."""
     promises: frozenset[str] = frozenset({"safety", "liveness", "quiescence"})
     """The properties that it has; the oracle checks each of them."""
     missing_promises: dict[str, str] = field(default_factory=dict)
@@ -125,29 +125,29 @@ class ProtocolInfo:
     variants: tuple[Variant, ...] = ()
     """Sets of options that the tests try."""
     lost_by_skip: str = ""
-    """Why order may be lost after ``skip``: what the protocol then has nothing to order by."""
+    """Why order may be lost after ``skip``: what the protocol then lacks."""
     unmarked_by_skip: str = ""
     """Why a delivery that depends on a skipped message may not say so in ``unmet``."""
     research: bool = False
-    """Whether it is of interest for studies rather than for use, so that first tables omit it."""
+    """Whether it is of interest for studies rather than for use; the main tables omit it."""
     reconstruction: bool = False
-    """Whether it was written without the body of its paper, so that it may differ from it."""
+    """Whether it was written without the full text of its paper, from which it may differ."""
     citation: Citation = Citation()
-    """What it was published in. Registering takes it from the References of its module."""
+    """Where it was published; registering reads it from the References of its module."""
     short_name: str = ""
-    """The usual abbreviation in the literature, such as RST; empty where there is none."""
+    """The usual abbreviation in the literature, such as RST; empty if there is none."""
     bytes_per_entry: int | None
-    """What an entry of control counts in the model of [JPCY97]; None if that is not constant."""
+    """The bytes of an entry of control in the model of [JPCY97]; None if not constant."""
     bytes_per_destination: int = ID_BYTES
-    """What a destination in the control counts in the same model."""
+    """The bytes of a destination in the control in the same model."""
     formula: Formula | None = None
-    """Its sizes by the number of processes, where they follow from it."""
+    """Its sizes as a function of the number of processes, if they depend on nothing else."""
     blocking: bool = False
     """Whether a send is refused while an earlier one is under way."""
     queueing: bool = False
     """Whether sends can wait in a queue at the sender for something other than their causes."""
     has_roles: bool = False
-    """Whether position or an option gives a process a role, so that renaming matters."""
+    """Whether its position or an option gives a process a role, so that renaming matters."""
     relays: bool = False
     """Whether a message may pass through processes that are not its destinations."""
     orders_by_after: bool = False
@@ -155,11 +155,11 @@ class ProtocolInfo:
     groups_by_after: bool = False
     """Whether ``after`` tells which sends form a non-atomic event (see ``non_atomic``)."""
     timed: bool = False
-    """Whether it goes by the time that ``Endpoint.tick`` is told."""
+    """Whether it uses the time that ``Endpoint.tick`` gives."""
     opens_links: bool = False
     """Whether ``Endpoint.link`` opens links while messages flow."""
     carries_messages: bool = False
-    """Whether other messages travel with a message, payloads included."""
+    """Whether other messages, with their payloads, travel along with a message."""
 
     @property
     def is_fifo(self) -> bool:

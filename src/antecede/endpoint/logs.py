@@ -2,9 +2,9 @@
 
 ``log`` has the entries that still name someone: key -> mask of destinations. ``tops`` has each
 sender's newest key. An entry that names nobody is kept only if it is its sender's newest, so
-``tops`` stands for it, and purging has nothing left to do. As bytes, messages are told by their
-distance from their sender's newest: these *places*, ``(top - clock) << shift | sender``, are small
-and close together.
+``tops`` stands for it, and purging has nothing left to do. As bytes, messages are identified by
+their distance from their sender's newest: these *places*, ``(top - clock) << shift | sender``, are
+small and close together.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 from antecede.errors import PeerError
 
 Tops = list[int]
-"""By sender, its newest key: at first that of clock 0, the paper's initial entry."""
+"""By sender, its newest key: at first the key of clock 0, the paper's initial entry."""
 Log = dict[int, int]
 """Key -> mask of destinations."""
 Control = tuple[Tops, Log]
 Entries = tuple[tuple[str, int, tuple[str, ...]], ...]
-"""A log by names: sorted (sender, clock, destinations)."""
+"""A log with names: sorted (sender, clock, destinations)."""
 
 PAIRS: Final = 3
 """A form of a few entries with one destination each: place and destination in one number."""
@@ -47,8 +47,8 @@ REPEATED: Final = "names a destination twice for messages of one sender"
 def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> Control:
     """RCV(4): return two logs merged into a new one.
 
-    An entry that one side lacks, although it has a newer one of that sender, was deleted there in
-    the causal past, so it goes. Entries that both have keep the destinations that both have.
+    If one side lacks an entry but has a newer one of that sender, the entry was deleted there in
+    the causal past, so it is dropped. An entry on both sides keeps the common destinations.
     """
     both = {key: mask for key, mask in log.items() if key > their_tops[key & low]} if log else {}
     find = log.get
@@ -63,7 +63,7 @@ def merged(tops: Tops, log: Log, their_tops: Tops, their_log: Log, low: int) -> 
 
 
 def take(log: Log, dests: int) -> dict[int, list[int]]:
-    """Drop destinations from every entry, in place; return the keys that named each of them."""
+    """Drop destinations from every entry, in place; return, for each, the keys that named it."""
     keys = [key for key, mask in log.items() if mask & dests]
     needs: dict[int, list[int]] = {}
     several = dests & dests - 1
@@ -86,12 +86,12 @@ def take(log: Log, dests: int) -> dict[int, list[int]]:
 
 
 def entries(view: View, tops: Tops, log: Log) -> Log:
-    """Return the entries of a log, also each sender's newest, even if it names nobody."""
+    """Return the entries of a log with each sender's newest, even if that names nobody."""
     return dict.fromkeys([key for key in tops if key > view.low], 0) | log
 
 
 def spelt(view: View, tops: Tops, log: Log) -> Entries:
-    """Return these entries by names, sorted."""
+    """Return these entries with names, sorted."""
     found = entries(view, tops, log).items()
     return tuple(sorted([(*view.id(key), view.names(mask)) for key, mask in found]))
 
@@ -107,14 +107,14 @@ def is_repeated(log: Log, low: int) -> bool:
 
 
 def entered(tops: Tops, log: Log, key: int, dests: int, low: int) -> Control:
-    """Return a log with a sender's newest message, for these destinations; change nothing."""
+    """Return a new log with a sender's newest message added, for these destinations."""
     tops = tops.copy()
     tops[key & low] = key
     return tops, {**log, key: dests} if dests else log
 
 
 def newest(view: View, log: Log) -> Tops:
-    """Return each sender's newest entry."""
+    """Return each sender's newest key in a log."""
     tops = list(range(view.n))
     for key in log:
         tops[key & view.low] = max(key, tops[key & view.low])
@@ -122,24 +122,24 @@ def newest(view: View, log: Log) -> Tops:
 
 
 def explicit(view: View, log: Log) -> dict[MessageId, frozenset[str]]:
-    """Return the entries that name someone, by names, in order."""
+    """Return the entries that name someone, with names, in order."""
     found = spelt(view, [], log)
     return {MessageId(sender, clock): frozenset(names) for sender, clock, names in found}
 
 
 def size(count: int, log: Log) -> ControlSize:
-    """Return the size of so many entries with the destinations of a log."""
+    """Return the size of ``count`` entries with the destinations of a log."""
     dests = named(log)
     return ControlSize(count, dests, PAIR_BYTES * count + ID_BYTES * dests)
 
 
 def named(log: Log) -> int:
-    """Return how many destinations the entries of a log name together."""
+    """Return how many destinations the entries of a log name in total."""
     return sum(map(int.bit_count, log.values()))
 
 
 def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
-    """Keep tops and log as a process can have them."""
+    """Save or restore tops and log; refuse what no process can have."""
     tops = saved.keys("tops", tops, rules.view.shift)
     rules.require_own(saved, "tops", tops[rules.me] >> rules.view.shift)
     found = saved.plain("log", in_hex(log))
@@ -147,12 +147,12 @@ def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
 
 
 def in_hex(log: Log) -> list[list[object]]:
-    """Return a log as state has it."""
+    """Return a log in the form that a snapshot has."""
     return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
 
 
 def as_log(saved: Saved, view: View, value: object, tops: Tops | None = None) -> Log:
-    """Return a log that goes with these tops; without them, entries may name nobody."""
+    """Return a log read from a snapshot, fitting ``tops``; without, entries may name nobody."""
     log: Log = {}
     for entry in saved.as_list("log", value):
         key, dests = saved.as_list("log", entry, 2)
@@ -165,7 +165,7 @@ def as_log(saved: Saved, view: View, value: object, tops: Tops | None = None) ->
 
 
 def get_keys(data: bytes, at: int, message: Message) -> tuple[list[int], int]:
-    """Read messages, ascending, that the sender of this one could know of."""
+    """Read ascending keys of messages that the sender of this one could know of."""
     keys, at = get_ascending(data, at)
     view, own = message.view, message.seq << message.view.shift | message.sender
     for key in keys:
@@ -175,7 +175,7 @@ def get_keys(data: bytes, at: int, message: Message) -> tuple[list[int], int]:
 
 
 class Logged(Rules):
-    """The algorithm of [KS98] on such a log, as printed; subclasses change single steps."""
+    """The algorithm of [KS98] on such a log, as printed; subclasses change individual steps."""
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
@@ -183,7 +183,7 @@ class Logged(Rules):
         self._log: Log = {}
 
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
-        """SND(2) to SND(5); what the copy for d alone says are the keys of those that named d."""
+        """SND(2) to SND(5); only the copy for d carries the keys of the entries that named d."""
         key, dests = message.seq << self.shift | self.me, message.dests & ~(1 << self.me)
         needs = take(self._log, dests)  # SND(2), SND(3)
         message.control = tops, log = self._tops, self._log
@@ -216,7 +216,7 @@ class Logged(Rules):
         return self.places[message.sender]
 
     def merge(self, message: Message, key: int, tops: Tops, log: Log) -> None:
-        """RCV(3) and RCV(4): merge what a message brought, and its own entry without us."""
+        """RCV(3) and RCV(4): merge the log that a message brought, and its own entry without us."""
         low, rest = self.view.low, message.dests & ~(1 << message.sender | 1 << self.me)
         tops, log = entered(tops, log, key, rest, low)
         self._tops, self._log = merged(self._tops, self._log, tops, log, low)
@@ -242,20 +242,20 @@ class Logged(Rules):
 class Unordered(Rules):
     """Rules that may deliver the messages of a channel in any order; every packet is a message.
 
-    Of each channel they keep its beginning that is delivered without a gap, and what is beyond.
+    For each channel they keep its delivered beginning without a gap, and deliveries beyond it.
     """
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._places = [0] * view.n
-        """How long the beginnings are, and the key of the last message of each."""
+        """The length of each channel's beginning, and the key of its last message."""
         self._keys = list(range(view.n))
         self._ahead: list[dict[int, int]] = [{} for _ in range(view.n)]
-        """What is delivered beyond: keys by place; and all these keys."""
+        """The keys delivered beyond it: by source and place; and all together."""
         self._beyond: set[int] = set()
 
     def missing(self, packet: Packet) -> list[int]:
-        """RCV(1): the needs that are not delivered; the order of a channel tells nothing."""
+        """RCV(1): the needs that are not delivered, each checked, as channels keep no order."""
         return [key for key in self.needs(packet) if not self.is_delivered(key)]
 
     def blocker(self, packet: Packet) -> int:
@@ -288,7 +288,7 @@ class Unordered(Rules):
         return [key >> self.shift for key in self._ahead[sender].values()]
 
     def keep_delivered(self, saved: Saved) -> None:
-        """Keep what is delivered."""
+        """Save or restore what is delivered."""
         low, most = self.low, (SAVED_MAX + 1 << self.shift) - 1
         self._places = saved.numbers("places", self._places)
         self._keys = saved.keys("keys", self._keys, self.shift)
@@ -304,12 +304,12 @@ class Unordered(Rules):
 
 
 class LogWire(Wire):
-    """Tops and log, which all copies share, and the needs of each; subclasses may add to these."""
+    """Tops and log, which all copies share, and each copy's needs; subclasses may add to these."""
 
     names_dests = False
     """Whether entries may name the message's own destinations."""
     stands_for_earlier = True
-    """Whether no two messages of one sender are named for the same destination, as by Lemma 1."""
+    """Whether no two messages of one sender name the same destination, as Lemma 1 says."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
@@ -357,7 +357,7 @@ class LogWire(Wire):
             raise PeerError(OTHER_FORM)
         if min(log) <= low or is_named:
             raise PeerError(TOO_EARLY)
-        # A short log cannot hide much, and most are short; looking closer would cost a fifth.
+        # A short log cannot hide much, and most are short; checking them too would cost a fifth.
         if length > 4 * self.view.n and self._is_disjoint and is_repeated(log, low):
             raise PeerError(REPEATED)
         return (tops, log), at
@@ -369,7 +369,7 @@ class LogWire(Wire):
             return b"\0"
         low = self.view.low
         tops = packet.content.control[0]
-        if len(needs) == 1:  # usual: the place alone
+        if len(needs) == 1:  # the usual case: only the place
             key = needs[0]
             return varint((tops[key & low] - key | key & low) + 1 << 1)
         width, gaps = put_gaps(sorted([tops[k & low] - k | k & low for k in needs]))
@@ -404,7 +404,7 @@ class LogWire(Wire):
         return size(len(entries(self.view, tops, log)), log)
 
     def _keys(self, gaps: Sequence[int], tops: Tops) -> list[int]:
-        """Return the messages whose places, ascending, have these gaps."""
+        """Return the keys of the messages whose ascending places have these gaps."""
         low, high, place = self.view.low, ~self.view.low, -1
         keys = []
         for gap in gaps:
@@ -425,7 +425,7 @@ class LogWire(Wire):
     def _get_pairs(
         self, data: bytes, at: int, length: int, tops: Tops, named: int
     ) -> tuple[Log, int]:
-        """Read the entries of a short log that name others, and return the place behind them."""
+        """Read the entries of a short log, which name no one in ``named``, and the offset after."""
         shift, low, n, last = self.view.shift, self.view.low, self.view.n, -1
         log: Log = {}
         if length > FEW:
@@ -443,7 +443,7 @@ class LogWire(Wire):
 
 
 def _carried(packet: Packet) -> Control:
-    """Return tops and log with the needs of one copy, which name its destination."""
+    """Return tops and log, with the needs of one copy as entries that name its destination."""
     tops, log = packet.content.control[:2]
     needs, bit = packet.own or NOBODY, 1 << packet.dest_no
     return tops, log | {key: log.get(key, 0) | bit for key in needs}

@@ -1,7 +1,7 @@
 """The plain data that goes into an endpoint and comes out of it.
 
 Only endpoints and Codecs make packets, so their parts are known to be well-formed. Inside,
-processes are numbers; names are spelt out when somebody asks for them.
+processes are numbers; names appear only when somebody asks for them.
 """
 
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -15,7 +15,7 @@ COUNT_MAX: Final = 1 << 48
 PAYLOAD_MAX: Final = 1 << 26
 """The largest payload, in bytes."""
 FREE: Final = -1
-"""Instead of a key: waits for nothing."""
+"""In place of a key: the packet waits for nothing."""
 
 ID_BYTES: Final = 2
 CLOCK_BYTES: Final = 4
@@ -23,7 +23,7 @@ PAIR_BYTES: Final = ID_BYTES + CLOCK_BYTES
 
 
 def is_key(key: int, view: View) -> bool:
-    """Return whether a key can be that of a member's message."""
+    """Return whether a key can belong to a member's message."""
     return key & view.low < view.n and 1 <= key >> view.shift <= COUNT_MAX
 
 
@@ -40,9 +40,9 @@ class MessageId(NamedTuple):
 class Need(NamedTuple):
     """One thing that a held message waits for.
 
-    Usually it is the process's message of that number, or, where a channel keeps order, those up to
-    it: ``skip`` takes the same numbers. Other units are ``ack``, an acknowledgement of our message,
-    ``stamp``, a promise up to that stamp, and ``relayed``, what the process passed on by its count.
+    Usually it is the process's message with that number or, if channels keep order, all up to it:
+    ``skip`` takes the same numbers. Other units are ``ack``, an acknowledgement of our message,
+    ``stamp``, a promise up to that stamp, and ``relayed``, a count of what the process passed on.
     """
 
     process: str
@@ -59,7 +59,7 @@ class Need(NamedTuple):
 
 
 class ControlSize(NamedTuple):
-    """The size of a packet's control by the model of [JPCY97]: 2 bytes an id, 4 bytes a clock."""
+    """The size of a packet's control in the model of [JPCY97]: 2 bytes an id, 4 bytes a clock."""
 
     entries: int
     destinations: int
@@ -67,7 +67,7 @@ class ControlSize(NamedTuple):
 
 
 class Record:
-    """Equality, hash and text by the attributes in ``__match_args__``."""
+    """Defines equality, hash and text by the attributes in ``__match_args__``."""
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()
@@ -91,7 +91,7 @@ class Record:
 class Message:
     """What all copies of a message share; ``dests`` is a mask.
 
-    What a protocol sends for its own purposes has number 0 and no destinations.
+    A message that a protocol sends for its own purposes has number 0 and no destinations.
     """
 
     __slots__ = ("body", "control", "dests", "payload", "sender", "seq", "view")
@@ -102,7 +102,7 @@ class Message:
         self.view, self.sender, self.seq, self.dests = view, sender, seq, dests
         self.payload, self.control = payload, control
         self.body: tuple[int, bytes] | None = None
-        """What a Codec made of it; the copies share it."""
+        """Its encoding by a Codec, which its copies share."""
 
     @property
     def id(self) -> MessageId:
@@ -118,7 +118,7 @@ class Packet(Record):
     """One transmission on the channel ``source -> dest``; hand it to any network.
 
     ``n`` numbers the packets of that channel from 1, data and control alike. ``content`` is what it
-    shares with the other copies of its message, ``own`` what this copy says besides.
+    shares with the other copies of its message, ``own`` the control of this copy alone.
     """
 
     __slots__ = ("content", "dest_no", "n", "own", "source_no")
@@ -147,12 +147,12 @@ class Packet(Record):
 
     @property
     def dest(self) -> str:
-        """The process it is for."""
+        """The process that it goes to."""
         return self.content.view.members[self.dest_no]
 
     @property
     def kind(self) -> Literal["data", "control"]:
-        """Whether it brings a message, or something for the protocol alone."""
+        """Whether it brings a message, or only something for the protocol."""
         return "data" if self.content.seq else "control"
 
     @property
@@ -172,15 +172,15 @@ class Packet(Record):
 
     @property
     def control(self) -> object:
-        """The protocol's own information, by names, as its paper writes it."""
+        """The protocol's own information, with names, as its paper writes it."""
         return self.content.view.forms.spell(self)
 
 
 class Delivery(Record):
     """A message handed to the application.
 
-    ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` is empty unless it
-    depends on messages that were declared lost by ``skip``: then it names these.
+    ``event`` is its number among this endpoint's sends and deliveries. ``unmet`` names the messages
+    that it depends on and that ``skip`` declared lost; usually there are none.
     """
 
     __slots__ = ("content", "event", "unmet")
@@ -229,7 +229,7 @@ class Effects(Record):
         self.packets, self.deliveries, self.event = packets, deliveries, event
 
 
-# Endpoints and Codecs make their records with these: that is quicker than calling the class.
+# Endpoints and Codecs make their records with these, which is quicker than calling the class.
 
 _new = object.__new__
 

@@ -1,7 +1,7 @@
 """Numbers as bytes: varints, columns of small numbers, sets of members, and clocks.
 
-A column has lanes of 3, 4, 6 or 8 bits. The greatest number of a lane says that the rest of the
-value follows the column as a varint. The width follows from the mean. The standard library converts
+A column has lanes of 3, 4, 6 or 8 bits. A lane with its greatest number means that the rest of the
+value follows the column as a varint. The mean decides the width. The standard library converts
 lanes quickly: 3 and 4 bits as octal and hexadecimal text, 6 as base 64. All forms are canonical: a
 reader refuses what no writer writes.
 """
@@ -21,16 +21,16 @@ from antecede.errors import PeerError
 
 BYTE: Final = [bytes((value,)) for value in range(256)]
 FEW: Final = 3
-"""So many values take a byte each: little would be gained."""
+"""Up to this many values take a byte each: packing would gain little."""
 WIDTHS: Final = (3, 4, 6, 8)
 EIGHT: Final = 3
-"""The number of the widest lane."""
+"""The index of the widest lane."""
 _MEANS: Final = (3, 11, 45)
-"""Below these means of a column, lanes of that width are shortest, about."""
+"""Below these means of a column, lanes of 3, 4 and 6 bits are about the shortest."""
 _MOST: Final = (7, 15, 63, 255)
 _BELOW: Final = [bytes(range(most)) for most in _MOST]
 _RESTS: Final = [bytes([*[max(v - most, 0) for v in range(255)], 255]) for most in _MOST]
-"""What is left of a number that a lane cannot hold; 255 stands for any above it."""
+"""The rest of a number that a lane cannot hold; 255 stands for any higher rest."""
 _FILL: Final = [(1 << fill) - 1 for fill in range(8)]
 _BEFORE: Final = (-1,)
 _LESS: Final = bytes([0, *range(255)])
@@ -49,11 +49,11 @@ _HIGH: Final = bytes([value >> 2 for value in _FROM_HEX])
 _LOW: Final = bytes([value & 3 for value in _FROM_HEX])
 _SMALL: Final = COUNT_MAX >> 1
 _SHIFTED_MAX: Final = 1024
-"""Up to so many bits, shifting one number is quicker than reading text."""
+"""Up to this many bits, shifting one number is quicker than reading text."""
 
 
 def varint(value: int) -> bytes:
-    """Return a number from 0, seven bits to a byte, the lowest first."""
+    """Return a number from 0 as bytes with seven bits each, the lowest first."""
     if value < 0x80:
         return BYTE[value]
     if value < 0x4000:
@@ -62,7 +62,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
+    """Return the number at an offset, and the offset after it."""
     value = data[at]
     if value < 0x80:
         return value, at + 1
@@ -82,7 +82,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
-    """Return the number of a message, packet or event, and the place behind it."""
+    """Return the number of a message, packet or event, and the offset after it."""
     value, at = data[at], at + 1
     if value > 0x7F:
         if 0 < data[at] < 0x80:
@@ -95,7 +95,7 @@ def read_count(data: bytes, at: int, least: int = 0) -> tuple[int, int]:
 
 
 def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
-    """Return the number of the width, and the column."""
+    """Return the index of the width, and the column."""
     count = len(values)
     try:
         column = bytes(values)
@@ -109,14 +109,14 @@ def put_column(values: list[int] | bytes) -> tuple[int, bytes]:
         number = bisect(_MEANS, sum(column) // count)
         lane = put_lane(column, WIDTHS[number])
     rests = column.translate(_RESTS[number], _BELOW[number])
-    if rests and not rests.isascii():  # some take more than a byte
+    if rests and not rests.isascii():  # some rests take several bytes
         most = _MOST[number]
         rests = b"".join([varint(value - most) for value in values if value >= most])
     return number, lane + rests
 
 
 def get_column(data: bytes, at: int, count: int, number: int) -> tuple[Sequence[int], int]:
-    """Read so many values, and return the place behind them."""
+    """Read ``count`` values, and return the offset after them."""
     most = _MOST[number]
     if number == EIGHT:
         lane = data[at : at + count]
@@ -151,7 +151,7 @@ def _with_rests(data: bytes, at: int, lane: bytes, most: int) -> tuple[list[int]
 
 
 def put_gaps(values: list[int]) -> tuple[int, bytes]:
-    """Return a column with the first of ascending numbers, and how many lie between each two."""
+    """Return a column of the first of ascending numbers and the gaps between neighbours."""
     steps = list(map(sub, values, chain(_BEFORE, values)))
     try:
         return put_column(bytes(steps).translate(_LESS))
@@ -160,7 +160,7 @@ def put_gaps(values: list[int]) -> tuple[int, bytes]:
 
 
 def put_ascending(values: list[int]) -> bytes:
-    """Return different numbers from 0 in ascending order: how many, and a column of gaps."""
+    """Return distinct ascending numbers from 0: their count, and a column of gaps."""
     if not values:
         return b"\0"
     number, column = put_gaps(values)
@@ -168,7 +168,7 @@ def put_ascending(values: list[int]) -> bytes:
 
 
 def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
-    """Read such numbers, and return the place behind them."""
+    """Read what :func:`put_ascending` wrote, and return the offset after it."""
     code, at = read_varint(data, at)
     if 0 < code < 4:
         raise PeerError("has a column of nothing in a form that it should not have")
@@ -177,7 +177,7 @@ def get_ascending(data: bytes, at: int) -> tuple[list[int], int]:
 
 
 def put_lane(column: bytes, width: int) -> bytes:
-    """Return values in lanes; what is too large becomes the greatest number of its lane."""
+    """Return values in lanes; one that is too large becomes the lane's greatest number."""
     if width == 8:
         return column
     if width == 6:
@@ -192,7 +192,7 @@ def put_lane(column: bytes, width: int) -> bytes:
 
 
 def get_lane(data: bytes, at: int, count: int, width: int) -> tuple[bytes, int]:
-    """Read so many lanes, and return the place behind them."""
+    """Read ``count`` lanes, and return the offset after them."""
     if width in (1, 3):
         digits, at = _get_digits(data, at, count, width)
         return digits.encode().translate(_FROM_HEX), at
@@ -221,7 +221,7 @@ def _put_digits(digits: str | bytes, width: int) -> bytes:
 
 
 def _get_digits(data: bytes, at: int, count: int, width: int) -> tuple[str, int]:
-    """Read so many digits of 1 or 3 bits as text, and return the place behind them."""
+    """Read ``count`` digits of 1 or 3 bits as text, and return the offset after them."""
     bits = count * width
     end, fill = at + (bits + 7 >> 3), -bits & 7
     whole = int.from_bytes(data[at:end], "big")
@@ -230,20 +230,20 @@ def _get_digits(data: bytes, at: int, count: int, width: int) -> tuple[str, int]
     return format(whole >> fill, f"0{count}{'b' if width == 1 else 'o'}") if count else "", end
 
 
-# Blocks: columns of many small numbers, also in Rice's code.
+# Blocks: many small numbers, as a column or in Rice's code.
 
 RICE: Final = len(WIDTHS)
-"""From here on the forms of blocks in Rice's code, with k = 0 and more."""
+"""The first form of a block in Rice's code, with k = 0; the next ones have k = 1 and so on."""
 _HALF_MEANS: Final = (3, 7, 15, 22)
-"""Below these halves of a mean, k is 0, 1, 2 and 3; otherwise a column is as short."""
+"""Below these doubled means, k is 0, 1, 2 or 3; above them a column is as short."""
 _UNARY: Final = ["1" * value + "0" for value in range(256)]
 _OVER: Final = [bytes([value >> k for value in range(256)]) for k in range(4)]
 _UNDER: Final = [bytes([value & (1 << k) - 1 for value in range(256)]) for k in range(4)]
-"""The two parts of a number: what is in unary, and what is in its lane."""
+"""The two parts of a number: ``_OVER`` is written in unary, ``_UNDER`` in a lane."""
 
 
 def put_block(values: list[int]) -> bytes:
-    """Return numbers with their form: a number takes k + 1 + (number >> k) bits, or a column."""
+    """Return numbers after their form: k + 1 + (number >> k) bits for each, or a column."""
     k = _rice(len(values), sum(values))
     if k == len(_HALF_MEANS):
         number, column = put_column(values)
@@ -260,7 +260,7 @@ def put_block(values: list[int]) -> bytes:
 
 
 def get_block(data: bytes, at: int, count: int) -> tuple[Sequence[int], int]:
-    """Read so many numbers, and return the place behind them."""
+    """Read ``count`` numbers, and return the offset after them."""
     k = data[at] - RICE
     values: Sequence[int]
     if k < 0:
@@ -286,7 +286,7 @@ def _rice(count: int, total: int) -> int:
 
 
 class Sets:
-    """Writes and reads lists of sets: one member each, lists, or a bit for every member."""
+    """Writes and reads several sets: one member each, lists, or a bit for every member."""
 
     SINGLES: Final = 0
     LISTS: Final = 1
@@ -295,7 +295,7 @@ class Sets:
     def __init__(self, view: View) -> None:
         self.view = view
         n = view.n
-        # Wide enough for a member's number, and for n, which stands for a large set.
+        # Wide enough for member numbers and for n, which stands for a large set.
         self._width = 4 if n < 16 else 6 if n < 64 else 8
         self._is_wide = n > 255
         bits = 16 if self._is_wide else self._width
@@ -303,12 +303,12 @@ class Sets:
         """Sets with more members are written as bits."""
         self._cost = bits + 1
         self.bits = [1 << number for number in range(n)]
-        """By member, the set of it alone."""
+        """By member, the set with only that member."""
         self._list: Final = lru_cache(CACHE_MAX)(self._list_of)
         self._set: Final = lru_cache(CACHE_MAX)(self._set_of)
 
     def put(self, masks: list[int]) -> tuple[int, bytes]:
-        """Return the number of the form, and some sets that are not empty."""
+        """Return the index of the form, and the sets, none of which may be empty."""
         n = self.view.n
         if sum(map(int.bit_count, masks)) == len(masks):
             lengths = list(map(int.bit_length, masks))
@@ -329,7 +329,7 @@ class Sets:
         return self.LISTS, extra + self._put_numbers(codes) + _put_digits(text, 1)
 
     def get(self, data: bytes, at: int, count: int, form: int) -> tuple[list[int], int]:
-        """Read so many sets, and return the place behind them."""
+        """Read ``count`` sets, and return the offset after them."""
         n = self.view.n
         if form == self.SINGLES:
             numbers, at = self._get_numbers(data, at, count)
@@ -358,11 +358,11 @@ class Sets:
         return masks, at
 
     def _is_list(self, codes: int, large: int, sets: int) -> bool:
-        """Return whether lists are as short as bits."""
+        """Return whether lists are at least as short as bits."""
         return codes * self._cost + large * self.view.n <= sets * self.view.n
 
     def _list_of(self, mask: int) -> tuple[tuple[int, ...], str]:
-        """Return a set's members, and a mark for each: 1 if another one follows."""
+        """Return a set's members, and a mark for each: 1 if another member follows."""
         is_large = mask.bit_count() > self._large
         numbers = (self.view.n,) if is_large else self.view.list(mask)
         return numbers, "1" * (len(numbers) - 1) + "0"
@@ -409,7 +409,7 @@ class Sets:
         return put_lane(bytes(numbers), 8 if len(numbers) <= FEW else self._width)
 
     def _get_numbers(self, data: bytes, at: int, count: int) -> tuple[bytes | tuple[int, ...], int]:
-        """Read so many numbers of members, or others, and return the place behind them."""
+        """Read ``count`` member numbers or codes, and return the offset after them."""
         if not self._is_wide:
             return get_lane(data, at, count, 8 if count <= FEW else self._width)
         end = at + 2 * count
@@ -425,14 +425,14 @@ def put_clocks(keys: Sequence[int], view: View, seq: int) -> tuple[bytes, int, b
     if least > low:
         base = (least >> shift) - 1
         number, column = put_column([(key >> shift) - base for key in keys])
-    else:  # of someone nothing is known
+    else:  # of some members nothing is known
         base = (min([key for key in keys if key > low], default=low + 1) >> shift) - 1
         number, column = put_column([(key >> shift) - base if key > low else 0 for key in keys])
     return varint(2 * (seq - base) if seq >= base else 2 * (base - seq) - 1), number, column
 
 
 def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple[list[int], int]:
-    """Read a key for each member, and return the place behind them."""
+    """Read a key for each member, and return the offset after them."""
     code, at = data[at], at + 1
     if code > 0x7F:
         code, at = read_varint(data, at - 1)
@@ -440,7 +440,7 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
     codes: Sequence[int]
     codes, at = get_column(data, at, view.n, number)
     shift = view.shift
-    is_small = 0 <= base < _SMALL and type(codes) is bytes  # usual: no need to look at each
+    is_small = 0 <= base < _SMALL and type(codes) is bytes  # usual: no need to check each
     if (1 not in codes and (base or any(codes))) or not (
         is_small or 0 <= base <= COUNT_MAX - max(codes)
     ):
@@ -452,13 +452,13 @@ def get_clocks(data: bytes, at: int, number: int, view: View, seq: int) -> tuple
 
 
 def put_vector(keys: Sequence[int], view: View, seq: int) -> bytes:
-    """Return a key for each member, with the width first."""
+    """Return a key for each member, preceded by the width."""
     base, number, column = put_clocks(keys, view, seq)
     return b"".join((BYTE[number], base, column))
 
 
 def get_vector(data: bytes, at: int, view: View, seq: int) -> tuple[list[int], int]:
-    """Read such keys, and return the place behind them."""
+    """Read what :func:`put_vector` wrote, and return the offset after it."""
     if data[at] > EIGHT:
         raise PeerError("has lanes of an unknown width")
     return get_clocks(data, at + 1, data[at], view, seq)

@@ -33,7 +33,7 @@ def register(module: ModuleType) -> None:
     assert citation.tag, f"the References in {name}.py must begin with {CITATION_FORM}"
     paper = rules.INFO.paper or f"{', '.join(citation.surnames)} {citation.year}"
     info = _infos[name] = replace(rules.INFO, name=name, paper=paper, citation=citation)
-    for made in vars(module).values():  # these rules, and those that options ask for instead
+    for made in vars(module).values():  # these rules, and those for some options
         if (
             isinstance(made, type)
             and issubclass(made, Rules)
@@ -62,11 +62,11 @@ def endpoint(
     """Make one process's endpoint of a protocol.
 
     ``members`` are all processes, in the same order everywhere, and ``view`` is the number of their
-    view: when members change, the next view has new endpoints. ``held_max`` and ``queue_max`` limit
-    what is held and what waits to be sent, ``held_bytes_max`` the payloads of what is held; half of
-    the limits on what is held is divided among the peers. The other options are the protocol's own
-    (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; messages
-    that are ready count against ``held_max`` too, and the last place is for one of them.
+    view: when members change, the next view has new endpoints. ``held_max`` limits the packets
+    held, ``held_bytes_max`` their payloads (half of both is divided among the peers), and
+    ``queue_max`` the messages that wait to be sent. The other options are the protocol's own
+    (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; ready
+    messages count against ``held_max`` too, and the last place is reserved for one of them.
     """
     limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
     made = view_of(protocol, members, number=view, **options)
@@ -78,7 +78,7 @@ def endpoint(
 
 
 def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options: object) -> View:
-    """Return a view; equal ones are the same object, as long as few enough are in use."""
+    """Return a view; equal views are the same object while they are cached."""
     rules = rules_of(protocol)
     names = distinct_names("members", members)
     if not 1 <= len(names) <= MEMBERS_MAX:
@@ -107,7 +107,7 @@ def view_of(protocol: str, members: Iterable[str], *, number: int = 0, **options
 def restored(
     view: View, state: object, *, resumed: bool, rules: type[Rules] | None = None
 ) -> Endpoint:
-    """Return the endpoint of a state, with these rules; ValueError says what is impossible."""
+    """Return the endpoint that had a state; a ValueError says what no process can have."""
     saved = Saved("snapshot", state)
     process, pull = saved.value("process", ""), saved.value("pull", value=False)
     saved.require(process in view.numbers, "process", process, f"one of {listed(view.members)}")
@@ -118,7 +118,7 @@ def restored(
 
 
 def size(packet: Packet) -> ControlSize:
-    """Return the size of a packet's control: entries, destinations, and bytes by the model."""
+    """Return the size of a packet's control: entries, destinations, and bytes in the model."""
     if not isinstance(packet, Packet):
         raise UsageError(f"size() takes a Packet, got {type(packet).__name__}")
     measured: ControlSize = packet.content.view.forms.measure(packet)

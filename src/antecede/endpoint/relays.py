@@ -1,7 +1,7 @@
-"""Rules for protocols in which processes pass messages of others on, over channels that keep order.
+"""Rules for protocols in which processes pass on others' messages, over channels that keep order.
 
-Every packet names the message before it on its channel. So order needs nothing else, and who lost a
-packet can say which message that was.
+Every packet names the previous message on its channel. So order needs nothing else, and a process
+that lost a packet can say which message it had.
 """
 
 from typing import Any, ClassVar
@@ -14,10 +14,10 @@ from antecede.errors import PeerError
 
 
 class ChainWire(Wire):
-    """The key of the message before on the channel."""
+    """The key of the previous message on the channel."""
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return its sender and its distance from this one's number; 0 for none."""
+        """Return its sender and the distance from this message's number; 0 if there is none."""
         key: int | None = packet.own
         if key is None:
             return b"\0"
@@ -42,7 +42,7 @@ class ChainWire(Wire):
 
 
 class Chained(Rules):
-    """Messages take effect in the order of the channel that brings them: places are channels."""
+    """Messages take effect in the order of the channel that brings them; places are channels."""
 
     WIRE: ClassVar[type[Wire]] = ChainWire
     RELAYS: ClassVar = True
@@ -51,19 +51,19 @@ class Chained(Rules):
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
         self._last: list[int | None] = [None] * view.n
-        """By destination, the key of the last message that went there."""
+        """By destination, the key of the last message sent there."""
         self._newest = [0] * view.n
-        """By sender, its last message here."""
+        """By sender, the number of its last message here."""
         self._gone = 0
-        """Who is gone, with all that they have not passed on."""
+        """Processes that are gone, with all messages that they have not passed on, as a mask."""
 
     def post(self, dest: int, message: Message) -> None:
-        """Send a message, or pass it on."""
+        """Send a message of our own, or pass one on."""
         self.outbox.append((dest, message, self._last[dest]))
         self._last[dest] = message.seq << self.view.shift | message.sender
 
     def check(self, packet: Packet) -> str:
-        """Refuse what comes after what followed it; that was declared lost."""
+        """Refuse a packet that comes after a later one of its channel: it was declared lost."""
         if packet.content.sender == self.me:
             return "brings a message of this process itself"
         if (packet.own is None) != (packet.n == 1):
@@ -73,7 +73,7 @@ class Chained(Rules):
         return ""
 
     def readmit(self, packet: Packet) -> str:
-        """Accept also what was taken in turn, and only the application has not taken yet."""
+        """Accept a held packet that took effect already, though not yet taken in pull mode."""
         is_taken = self.key(packet) <= self.reached[packet.source_no]
         return "" if is_taken else self.check(packet)
 
@@ -84,7 +84,7 @@ class Chained(Rules):
         return packet.n << self.shift | packet.source_no
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the message before on the channel; if the relay is gone, that is lost."""
+        """Return the previous message on the channel, or 0 if the relay is gone and it is lost."""
         before: int | None = packet.own
         if before is None or self._gone >> packet.source_no & 1:
             return packet.source_no, 0

@@ -1,9 +1,9 @@
-"""What a protocol is to an endpoint: a few decisions, by numbers.
+"""The part of an endpoint that a protocol defines: a few decisions, by numbers.
 
 The endpoint numbers packets, drops duplicates, holds, wakes and delivers; rules never see the same
 packet twice. A packet waits for *keys*: it may be delivered when ``reached`` is at least the key
 that it asks for, at the *place* that the key names. Usually a place is a sender, and a key is
-``seq << shift | sender``. What rules want to send besides goes into ``outbox``.
+``seq << shift | sender``. Any other packets that rules want to send go into ``outbox``.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,18 +20,18 @@ __all__ = ["Message", "Own", "Packet", "Rules", "Saved", "View", "Wire"]
 
 Places = tuple[int, ...]
 Own = Mapping[int, object]
-"""What single copies of a message say besides, by destination."""
+"""The control of single copies of a message, by destination."""
 ALIKE: Final[Own] = {}
-"""The answer of :meth:`Rules.stamp` if no copy says anything besides."""
+"""The answer of :meth:`Rules.stamp` if no copy has control of its own."""
 NOBODY: Final[list[int]] = []
 """No keys: a packet that waits for nobody."""
 
 
 class Wire:
-    """How the controls of one view look: as bytes, by names, and counted by the model of [JPCY97].
+    """The forms of a view's controls: as bytes, with names, and counted in the model of [JPCY97].
 
-    These forms are for rules without control. Bytes are canonical: what ``put`` would not write,
-    ``get`` refuses, by PeerError or by ValueError or IndexError if the bytes end too early.
+    This class is for rules without control. Bytes are canonical: ``get`` refuses what ``put``
+    would not write, by PeerError, or by ValueError or IndexError if the bytes end too early.
     """
 
     def __init__(self, view: View) -> None:
@@ -41,36 +41,36 @@ class Wire:
         self.info: ProtocolInfo
 
     def put(self, message: Message) -> bytes:
-        """Return ``message.control``, which all copies share."""
+        """Return ``message.control``, which all copies share, as bytes."""
         return b""
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
-        """Read the control of a message whose other parts are known, and the place behind it."""
+        """Read the control of a message with all other parts; return the offset after it."""
         return None, at
 
     def put_own(self, packet: Packet) -> bytes:
-        """Return ``packet.own``."""
+        """Return ``packet.own`` as bytes."""
         return b""
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
-        """Read what one copy says besides, and the place behind it."""
+        """Read the control of one copy alone, and return the offset after it."""
         return None, at
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
-        """Return the packet so many places behind another in a run, if :meth:`Rules.repeat` can."""
+        """Return the packet ``ahead`` places after ``first`` in a run (see :meth:`Rules.repeat`)."""
         return None
 
     def spell(self, packet: Packet) -> object:
-        """Return a packet's control by names, as its paper writes it: nested tuples."""
+        """Return a packet's control with names, as its paper writes it: nested tuples."""
         return ()
 
     def entries(self, packet: Packet) -> int:
-        """Return how many entries a packet's control has: by default, what the formula says."""
+        """Return how many entries a packet's control has: by default, as the formula says."""
         formula = self.info.formula
         return formula.entries(self.view.n) if formula else 0
 
     def measure(self, packet: Packet) -> ControlSize:
-        """Return the size of a packet's control by the model."""
+        """Return the size of a packet's control in the model."""
         entries = self.entries(packet)
         return ControlSize(entries, 0, entries * (self.info.bytes_per_entry or 0))
 
@@ -83,7 +83,7 @@ class Rules:
     RELAYS: ClassVar[bool] = False
     """Whether packets bring messages of others than their source."""
     IS_EAGER: ClassVar[bool] = False
-    """Whether in pull mode packets take effect in their turn, and are taken later in that order."""
+    """Whether in pull mode packets take effect when ready, and are taken later in that order."""
     IS_JOINT: ClassVar[bool] = False
     """Whether one lost need makes the others of a packet doubtful, so that it waits for none."""
 
@@ -97,41 +97,41 @@ class Rules:
         self.events = 0
         """The number of the latest delivery, among all local events."""
         self.now = 0
-        """The time, where a protocol goes by it."""
+        """The time, for protocols that use it."""
         self.is_stale = False
-        """Whether others may know more of our sends than we do: restored, and not resumed."""
+        """Whether others may know of more sends than we do, as we were restored and not resumed."""
         self.queued = self.queue_max = 0
-        """How many messages, or copies, wait here to be sent, and how many may."""
+        """How many messages (or copies) wait here to be sent, and how many may wait."""
         self.reached = view.firsts.copy()
-        """By place, the key up to which all is delivered here; changed, but never replaced."""
+        """By place, the key up to which all is delivered here; changed in place, never replaced."""
         self.places = view.places
         """By sender, the usual answer of :meth:`taken`."""
         self.outbox: list[tuple[int, Message, object]] = []
         """Copies to send now: (destination, message, own)."""
 
     def widen(self, places: int) -> None:
-        """Have more places than members, so that keys have more bits for them."""
+        """Make room for more places than members: keys then have more bits for the place."""
         self.shift = (places - 1).bit_length()
         self.low = (1 << self.shift) - 1
         self.reached = list(range(self.low + 1))
 
     @classmethod
     def has(cls, step: str) -> bool:
-        """Return whether these rules have such a step; the endpoint leaves out those they lack."""
+        """Return whether these rules define a step; the endpoint skips steps that they lack."""
         return getattr(cls, step) is not getattr(Rules, step)
 
     @classmethod
     def of(cls, view: View) -> "type[Rules]":
-        """Return the class for a view: options may ask for another one."""
+        """Return the class of rules for a view: options may ask for another one than this."""
         return cls
 
     @classmethod
     def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        """Refuse options that do not go together; each alone is checked by its record."""
+        """Refuse options that do not go together; their records check each alone."""
 
     @classmethod
     def forms(cls, view: View) -> Wire:
-        """Return how the controls of a view look."""
+        """Return the forms of a view's controls."""
         made = cls.WIRE(view)
         made.relays, made.info = cls.RELAYS, cls.INFO
         return made
@@ -139,20 +139,20 @@ class Rules:
     # Send.
 
     def admit(self, others: Places) -> None:
-        """Refuse a send to these by an error, before anything changes."""
+        """Raise to refuse a send to these destinations, before anything changes."""
 
     def stamp(self, message: Message, others: Places, event: int, after: int) -> Own | None:
-        """Set the control of a message of ours; return what its copies say besides.
+        """Set the control of a message of ours; return the control of single copies.
 
-        Its send is local event number ``event``, and it depends on those up to ``after``. None says
-        that the copies leave by ``outbox``, now or later.
+        Its send is local event number ``event``, and it depends on those up to ``after``. If this
+        returns None, the copies leave by ``outbox``, now or later.
         """
         raise NotImplementedError
 
     def repeat(self) -> bool:
         """Send one more message in a *run*, or return False.
 
-        It goes to the one process where the last went, and nothing was delivered since, so that
+        It goes to the one process to which the last one went, and nothing was delivered since, so
         :meth:`Wire.later` can make its packet from the last one's.
         """
         return False
@@ -160,39 +160,39 @@ class Rules:
     # Receive.
 
     def check(self, packet: Packet) -> str:
-        """Return what is wrong with a packet that no correct peer sends: it knows too much."""
+        """Return what is wrong with a packet that no correct peer sends, or ""."""
         return self.too_new(self.made + self.knows(packet, self.me, self.made + 1))
 
     def too_new(self, number: int) -> str:
-        """Return what is wrong with a packet that knows of this message of ours, if anything."""
+        """Return what is wrong with a packet that knows of this message of ours, or ""."""
         return knows_too_much(self.made) if number > self.made and not self.is_stale else ""
 
     def arrived(self, packet: Packet) -> Places | None:
-        """Note that a packet is here, before its turn; raise ``reached`` as :meth:`taken` does."""
+        """Note that a packet arrived, perhaps early; raise ``reached`` as :meth:`taken` does."""
         return None
 
     def readmit(self, packet: Packet) -> str:
-        """Note that a packet is held, in a saved state; return what is wrong with that."""
+        """Note that a saved state holds a packet; return what is wrong with that, or ""."""
         return self.check(packet)
 
     def unpack(self, packet: Packet) -> list[Packet]:
-        """Return the messages that a packet brings and that are not here yet, causes first.
+        """Return the messages of a packet that have not arrived yet, causes first.
 
-        They may wait for each other, for applications that pull, but for nothing else.
+        In pull mode they may wait for each other, but for nothing else.
         """
         raise NotImplementedError
 
     def needs(self, packet: Packet) -> Iterable[int]:
-        """Return the keys that a packet asks for."""
+        """Return the keys that a packet waits for."""
         return NOBODY
 
     def missing(self, packet: Packet) -> list[int]:
-        """Return those of these that are not reached."""
+        """Return the keys of :meth:`needs` that are not reached."""
         reached, low = self.reached, self.low
         return [key for key in self.needs(packet) if key > reached[key & low]]
 
     def blocker(self, packet: Packet) -> int:
-        """Return one of these, or FREE."""
+        """Return one of :meth:`missing`, or FREE."""
         reached, low = self.reached, self.low
         for key in self.needs(packet):
             if key > reached[key & low]:
@@ -200,31 +200,31 @@ class Rules:
         return FREE
 
     def taken(self, packet: Packet) -> Places:
-        """Record that a packet's turn came; raise ``reached``, and return the places where."""
+        """Let a packet take effect; raise ``reached``, and return the places where it rose."""
         raise NotImplementedError
 
     def drops(self, packet: Packet) -> bool:
-        """Return whether a message is not delivered in its turn: it is here already, or too late."""
+        """Return whether a message is not delivered in its turn: it is a repeat, or too late."""
         return False
 
     def repeated(self, first: Packet, count: int) -> bool:
-        """Take so many messages behind ``first``, which was taken, in a run; or return False."""
+        """Let ``count`` messages after ``first`` in a run take effect, or return False."""
         return False
 
-    # What applications and drivers may tell besides.
+    # What applications and drivers may tell it.
 
     def tick(self, now: int) -> Places:
-        """Take note of the time; like :meth:`taken` raise ``reached``, and return the places."""
+        """Note the time; like :meth:`taken`, raise ``reached`` and return the places."""
         raise NotImplementedError
 
     def link(self, dest: int) -> None:
-        """Open a link to a process; nothing happens if there is one."""
+        """Open a link to a process, unless there is one."""
         raise NotImplementedError
 
-    # What messages are to those who wait, and to those who lost some.
+    # How messages wait for each other, and what happens if some are lost.
 
     def key(self, packet: Packet) -> int:
-        """Return the key that others ask for when they want this packet's message first."""
+        """Return the key that others ask for if they wait for this packet's message."""
         return packet.content.seq << self.shift | packet.content.sender
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
@@ -232,21 +232,21 @@ class Rules:
         return key & self.view.low, key >> self.shift
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return what a packet asks for by a key, as ``waiting()`` shows it."""
+        """Return the need that a packet's key stands for, as ``waiting()`` shows it."""
         sender, seq = self.wanted(packet, key)
         return Need(self.view.members[sender], seq)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Return whether a packet shows that its sender knew of a message when it sent this one."""
+        """Return whether a packet shows that its sender already knew of a message."""
         return False
 
     def lost(self, sender: int, seq: int) -> None:
-        """Note that the messages of a sender up to this number which are not here never will be."""
+        """Note that a sender's messages up to this number that are not here are lost."""
 
     def follows(self, packet: Packet, other: Packet) -> bool:
-        """Return whether a packet, of which needs are lost, shows that another's message comes first.
+        """Return whether a packet that lacks lost needs shows that another's message is first.
 
-        Its sender knew of that message, or it asks for a lost one that the same sender sent later.
+        Its sender knew of that message, or it asks for a lost one sent later by the same process.
         """
         sender, seq = other.content.sender, other.content.seq
         if self.knows(packet, sender, seq):
@@ -259,24 +259,24 @@ class Rules:
         return self.reached[sender] >> self.low.bit_length()
 
     def ahead(self, sender: int) -> list[int]:
-        """Return the numbers of its messages beyond that which are delivered too."""
+        """Return the numbers of messages beyond :meth:`newest` that are delivered too."""
         return NOBODY
 
     def gone(self, source: int) -> None:
-        """Expect nothing more of a process: no messages, no acknowledgements, no permits."""
+        """Expect nothing more from a process: no messages, acknowledgements or permits."""
 
     # What is kept.
 
     def kept(self) -> object:
-        """Return what is kept, by names, as the specification in ``protocols.specs`` keeps it."""
+        """Return what is kept, with names, as the specification in ``protocols.specs`` does."""
         return None
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the explicit information kept, where a protocol keeps such."""
+        """Return the explicit information kept, if the protocol keeps any."""
         return {}
 
     def kept_entries(self) -> int | None:
-        """Return how many entries are kept, or None where that is not counted."""
+        """Return how many entries are kept, or None if they are not counted."""
         return None
 
     def notes(self) -> dict[str, int]:
@@ -284,18 +284,18 @@ class Rules:
         return {}
 
     def keep(self, saved: Saved) -> None:
-        """Keep what this process knows, field by field; ``reached`` is kept by the endpoint."""
+        """Save or restore this process's fields, except ``reached``, which the endpoint keeps."""
 
     def require_own(self, saved: Saved, name: str, number: int) -> None:
-        """Refuse a saved field that knows of a message of ours with this number."""
+        """Refuse a saved field that knows of our message with this number unless we sent it."""
         saved.require(number <= self.made, name, number, f"at most {self.made} messages of its own")
 
     def say(self, dest: int, word: object) -> None:
-        """Send something for the protocol alone: a packet that brings no message."""
+        """Send a packet for the protocol alone, without a message."""
         self.outbox.append((dest, Message(self.view, self.me, 0, 0, b"", word), None))
 
     def _check_queue(self, waiting: int) -> None:
-        """Refuse a send of which so many copies would wait."""
+        """Refuse a send if its ``waiting`` copies do not fit into the queue."""
         if self.queued + waiting > self.queue_max:
             msg = (
                 f"{self.queued} messages wait to be sent already (queue_max={self.queue_max}), and "
@@ -305,12 +305,12 @@ class Rules:
 
 
 def saved_message(message: Message) -> list[object]:
-    """Return a message that waits to be sent as state keeps it."""
+    """Return a message that waits to be sent in the form that a snapshot has."""
     return [message.seq, format(message.dests, "x"), message.payload]
 
 
 def as_message(rules: Rules, saved: Saved, name: str, value: object) -> Message:
-    """Return a message of ours that :func:`saved_message` returned, for others too."""
+    """Return our message from :func:`saved_message`; refuse one that is for us alone."""
     seq, dests, payload = saved.as_list(name, value, 3)
     mask = saved.as_mask(name, dests, rules.view.n)
     is_right = type(seq) is int and 1 <= seq <= rules.made and mask & ~(1 << rules.me)
@@ -322,13 +322,13 @@ def as_message(rules: Rules, saved: Saved, name: str, value: object) -> Message:
 def keep_messages(
     rules: Rules, saved: Saved, name: str, messages: Collection[Message]
 ) -> list[Message]:
-    """Keep messages of ours that wait to be sent."""
+    """Save or restore messages of ours that wait to be sent."""
     get = partial(as_message, rules, saved, name)
     return saved.each(name, [*messages], saved_message, get, is_open=True)
 
 
 def knows_too_much(made: int) -> str:
-    """Return what is wrong with a packet that knows of more sends of this process than it made."""
+    """Return what is wrong with a packet that knows of more sends than this process made."""
     return (
         f"knows of more messages of this process than the {made} that it sent: a member lies, or "
         "this process was restored from a snapshot older than its last send"

@@ -1,10 +1,10 @@
-"""State as plain data: each field is named once, to be written, or to be read and checked.
+"""State as plain data: one line names a field, to write it, or to read and check it.
 
-What has state says in one method, ``keep(saved)``, which fields it consists of, in the order in
-which they are written: ``self._last = saved.numbers("last", self._last, most=self.made)``. When
-state is taken, this writes a copy and returns the value itself. When state is restored, it returns
-what was written, or raises ValueError if no process can have it. The value from before, that of a
-new process, then says how long a list must be. ``require`` checks how fields go together.
+An object with state lists its fields in one method, ``keep(saved)``, in the order in which they are
+written: ``self._last = saved.numbers("last", self._last, most=self.made)``. When state is saved,
+this writes a copy and returns the value itself. When state is restored, it returns the value that
+was written, or raises ValueError if no process can have it. The value before, of a new process,
+then determines how long a list must be. ``require`` checks that fields agree with each other.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,12 +20,12 @@ Get = Callable[[Any], T]
 State = dict[str, object]
 """Plain data by field names: numbers, texts, bytes, lists and dicts of these, and packets."""
 SAVED_MAX: Final = COUNT_MAX
-"""The highest number accepted from a saved state: all that a peer may have told us."""
+"""The highest number accepted from a saved state: the highest that a peer may tell us."""
 HEX: Final = frozenset("0123456789abcdef")
 
 
 class Saved:
-    """The fields of one record: ``data`` is what is written, or what is yet to be asked for."""
+    """The fields of one record: ``data`` has those written so far, or those not read yet."""
 
     def __init__(self, what: str, data: object = None, *, is_read: bool = True) -> None:
         if is_read and not isinstance(data, dict):
@@ -42,7 +42,7 @@ class Saved:
         return saved.data
 
     def read(self, keep: Keep) -> None:
-        """Let ``keep`` read the record, all of it."""
+        """Let ``keep`` read the record; refuse fields that it does not read."""
         keep(self)
         if self.data:
             unknown = ", ".join(sorted(map(str, self.data)))
@@ -56,14 +56,14 @@ class Saved:
             self.data[name] = Saved.of(keep)
 
     def require(self, is_right: object, name: str, value: object, expected: str) -> None:
-        """Refuse a field that was read."""
+        """Refuse a field that was read unless it is right."""
         if self.is_read and not is_right:
             raise ValueError(f"{self._what}: {name} is {shown(value)}; expected {expected}")
 
     # Kinds of fields.
 
     def plain(self, name: str, value: object = None) -> Any:
-        """Write a value as it is; or return what was written, whatever that is."""
+        """Write a value as it is; or return the value that was written, unchecked."""
         if not self.is_read:
             self.data[name] = value
             return value
@@ -87,7 +87,7 @@ class Saved:
     def each(
         self, name: str, values: list[T], put: Put, get: Get[T], *, is_open: bool = False
     ) -> list[T]:
-        """Keep as many values as now, or any number: ``put`` makes one plain, ``get`` reads it."""
+        """Keep a list, as long as now unless open; ``put`` makes a value plain, ``get`` reads it."""
         found = self.plain(name, None if self.is_read else list(map(put, values)))
         length = None if is_open else len(values)
         return list(map(get, self.as_list(name, found, length))) if self.is_read else values
@@ -95,7 +95,7 @@ class Saved:
     def numbers(
         self, name: str, values: list[int], *, most: int = SAVED_MAX, is_open: bool = False
     ) -> list[int]:
-        """Keep as many numbers as now, or any number of them."""
+        """Keep a list of numbers, as long as now unless it is open."""
         found = self.plain(name, [*values])
         length = None if is_open else len(values)
         return self.as_numbers(name, found, length, most) if self.is_read else values
@@ -117,9 +117,9 @@ class Saved:
         leasts: Iterable[int] | None = None,
         has_repeats: bool = False,
     ) -> list[T]:
-        """Keep as many lists, tuples or sets of numbers as now.
+        """Keep a list of lists, tuples or sets of numbers, as long as now.
 
-        With ``leasts`` the numbers of each ascend, from such a number on.
+        With ``leasts`` the numbers of each ascend, and begin at its least or above.
         """
         kind: Any = type(rows[0])
         left = None if leasts is None else iter(leasts)
@@ -136,25 +136,25 @@ class Saved:
         return self.each(name, rows, sorted if kind is set else list, get)
 
     def tuples(self, name: str, values: list[Any], width: int) -> list[Any]:
-        """Keep any number of tuples of so many numbers."""
+        """Keep any number of tuples of ``width`` numbers."""
         return self.each(
             name, values, list, lambda one: (*self.as_numbers(name, one, width),), is_open=True
         )
 
     def by_number(self, name: str, numbers: dict[int, int], below: int) -> dict[int, int]:
-        """Keep numbers by other numbers, which are below this."""
+        """Keep a dict of numbers, whose keys are below ``below``."""
         found = self.plain(name, in_pairs(numbers))
         return self.as_by_number(name, found, below) if self.is_read else numbers
 
     def mask(self, name: str, mask: int, n: int) -> int:
-        """Keep a set of so many members; state has it in hexadecimal."""
+        """Keep a set of ``n`` members, which is written in hexadecimal."""
         found = self.plain(name, format(mask, "x"))
         return self.as_mask(name, found, n) if self.is_read else mask
 
-    # What was read, by its kind.
+    # Checks of values that were read, by kind.
 
     def as_list(self, name: str, value: Any, length: int | None = None) -> list[Any]:
-        """Return a list, of this length."""
+        """Return a list, of this length if one is given."""
         is_right = type(value) is list and length in (None, len(value))
         self.require(is_right, name, value, "a list" if length is None else f"a list of {length}")
         return value
@@ -162,7 +162,7 @@ class Saved:
     def as_numbers(
         self, name: str, value: Any, length: int | None = None, most: int = SAVED_MAX
     ) -> list[int]:
-        """Return a list of (so many) numbers from 0 to ``most``."""
+        """Return a list (of this length, if one is given) of numbers from 0 to ``most``."""
         numbers: list[int] = self.as_list(name, value, length)
         is_right = set(map(type, numbers)) <= {int}
         is_right = is_right and (not numbers or 0 <= min(numbers) <= max(numbers) <= most)
@@ -172,7 +172,7 @@ class Saved:
     def as_by_number(
         self, name: str, value: Any, below: int, most: int = SAVED_MAX
     ) -> dict[int, int]:
-        """Return numbers by other numbers, which are distinct, and below this."""
+        """Return a dict of numbers, whose keys are distinct and below ``below``."""
         pairs: Any = [self.as_numbers(name, pair, 2, most) for pair in self.as_list(name, value)]
         found: dict[int, int] = dict(pairs)
         is_right = len(found) == len(pairs) and max(found, default=-1) < below
@@ -180,7 +180,7 @@ class Saved:
         return found
 
     def as_mask(self, name: str, value: Any, n: int) -> int:
-        """Return a set of so many members."""
+        """Return a set of ``n`` members, as a mask."""
         is_hex = type(value) is str and len(value) <= n // 4 + 1 and bool(value)
         is_right = is_hex and set(value) <= HEX and int(value, 16) >> n == 0
         self.require(is_right, name, value, f"a set of {n} members in hexadecimal")
@@ -188,5 +188,5 @@ class Saved:
 
 
 def in_pairs(numbers: dict[int, int]) -> list[list[int]]:
-    """Return numbers by other numbers as state has them."""
+    """Return a dict of numbers in the form that a snapshot has: sorted pairs."""
     return sorted(map(list, numbers.items()))

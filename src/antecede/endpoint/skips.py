@@ -1,9 +1,9 @@
 """Messages that are declared lost: what no longer waits for them, and what depends on them.
 
-An endpoint has this from its first skip on, and asks it instead of its rules whether a packet is
-refused and what it waits for. A lost message took its own needs with it, so whoever needed it also
-waits for everything held that it knew of. Deliveries that rest on a lost message say so: those that
-asked for it, and those whose senders knew of one of these.
+From its first skip on, an endpoint asks this instead of its rules whether a packet is refused and
+what it waits for. A lost message's own needs are lost with it, so a message that needed it also
+waits for every held message that its sender knew of. Deliveries that depend on a lost message say
+so: those that waited for it, and those whose senders knew of one of these.
 """
 
 from operator import itemgetter
@@ -15,25 +15,25 @@ from antecede.endpoint.rules import Rules
 from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
 
 GONE: Final = SAVED_MAX
-"""Up to this number everything of a process is lost: it is gone."""
+"""All messages of a process that is gone are lost: their numbers are at most this."""
 
 
 class Skips:
-    """What one process will never get, and what depends on it."""
+    """The messages that one process will never get, and what depends on them."""
 
     def __init__(self, rules: Rules, hold: Hold) -> None:
         self._rules, self._hold, self._view = rules, hold, rules.view
         self._limits: dict[int, int] = {}
-        """By sender, the number up to which all that has not arrived is lost."""
+        """By sender, the number up to which all messages that have not arrived are lost."""
         self._gaps: list[tuple[int, int, int]] = []
-        """Senders, each with the numbers after and up to which messages of it are lost."""
+        """(sender, after, upto): the sender's messages between these numbers are lost."""
         self._marks: dict[Need, dict[int, int]] = {}
         """By lost message, the first message of each sender that depends on it."""
         self._here: set[tuple[int, int]] = set()
-        """Messages (sender, number) that were here when they would have been declared lost."""
+        """Messages (sender, number) within a skip that had arrived before it."""
 
     def skip(self, sender: int, seq: int | None) -> None:
-        """Declare messages of a sender up to this number to be lost, or all: it is gone."""
+        """Declare lost a sender's messages up to this number; None for all, as it is gone."""
         if seq is None:
             seq = GONE
             self._rules.gone(sender)
@@ -47,9 +47,9 @@ class Skips:
             self._gaps.append((sender, newest, seq))
 
     def drops(self, packet: Packet) -> bool:
-        """Return whether a message that someone else brought was declared lost before.
+        """Return whether a message that a relay brought was declared lost before.
 
-        It takes its turn, for what follows it, and is passed on, but is not delivered.
+        It still takes effect for what follows it, and is passed on, but is not delivered.
         """
         sender, seq = packet.content.sender, packet.content.seq
         if seq > self._limits.get(sender, 0) or (sender, seq) in self._here:
@@ -59,7 +59,7 @@ class Skips:
         return True
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
-        """Return the lost messages that a packet's message depends on, and note that it does."""
+        """Return the lost messages that a packet's message depends on, and remember that."""
         rules, sender, seq = self._rules, packet.content.sender, packet.content.seq
         missing = set(rules.missing(packet))
         found = {
@@ -76,7 +76,7 @@ class Skips:
         for lost in found:
             firsts = self._marks.setdefault(lost, {})
             firsts.setdefault(sender, seq)
-            if lost.message is not None:  # who knew of it depends on it, even without asking for it
+            if lost.message is not None:  # so does whoever knew of the lost one itself
                 firsts.setdefault(self._view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
 
@@ -94,22 +94,22 @@ class Skips:
         return sender in self._limits and seq <= self._limits[sender]
 
     def _is_in_gap(self, sender: int, seq: int) -> bool:
-        """Return whether a message was lost, also if later ones of its sender have come."""
+        """Return whether a message was lost, even if later ones of its sender have arrived."""
         return any(
             who == sender and after < seq <= upto and (sender, seq) not in self._here
             for who, after, upto in self._gaps
         )
 
-    # What changes.
+    # What the endpoint asks instead of its rules.
 
     def check(self, packet: Packet) -> str:
-        """Refuse what was declared lost."""
+        """Refuse a message that was declared lost."""
         content, limit = packet.content, self._limits.get(packet.source_no, 0)
         is_late = packet.source_no == content.sender and 0 < content.seq <= limit
         return "was declared lost" if is_late or limit >= GONE else self._rules.check(packet)
 
     def blocker(self, packet: Packet) -> int:
-        """Return what a packet waits for: what is lost is not waited for, but what is held is."""
+        """Return a key that a packet waits for: no lost message, but perhaps a held one."""
         rules, is_resting = self._rules, False
         for key in rules.missing(packet):
             if self._is_lost(packet, key):
@@ -124,7 +124,7 @@ class Skips:
         return FREE
 
     def _precedes(self, other: Packet, packet: Packet) -> bool:
-        """Return whether a held message is a cause of another that depends on a lost one."""
+        """Return whether a held message is a cause of one that depends on a lost message."""
         one, two = other.content, packet.content
         if not one.seq or not two.seq:
             return False
@@ -133,7 +133,7 @@ class Skips:
         return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
-        """Return what may still come."""
+        """Return the keys that a packet waits for and that may still be reached."""
         key = self.blocker(packet)
         if key == FREE:
             return []
@@ -143,19 +143,19 @@ class Skips:
     # What the endpoint tells it.
 
     def sent(self, seq: int) -> None:
-        """Note a message of our own: who knows of it depends on what we depend on."""
+        """Note a message of our own: whoever knows of it depends on the lost messages we do."""
         for firsts in self._marks.values():
             firsts.setdefault(self._rules.me, seq)
 
     def taken(self, packet: Packet) -> None:
-        """Wake what waits for a message that was taken although some before it are lost."""
+        """Wake packets that wait for this one, though lost ones before it keep ``reached`` low."""
         key = self._rules.key(packet)
         if key > self._rules.reached[key & self._rules.low]:
             for arrival in self._hold.wake_for(key):
                 self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
 
     def keep(self, saved: Saved) -> None:
-        """Keep what is lost, and what depends on it."""
+        """Save or restore what is lost, and what depends on it."""
         n, members, numbers = self._view.n, self._view.members, self._view.numbers
         self._limits = saved.by_number("limits", self._limits, n)
 

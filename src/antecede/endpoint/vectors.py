@@ -11,7 +11,7 @@ LATER = "knows of later messages of its sender"
 
 
 class VectorWire(Wire):
-    """What was sent before the message, by sender."""
+    """By sender, the key of its last message before this one."""
 
     def put(self, message: Message) -> bytes:
         return put_vector(message.control, self.view, message.seq)

@@ -17,7 +17,7 @@ CACHE_MAX: Final = 4096
 
 
 class View:
-    """What all members share, and its digest; ``registry.view_of`` makes views, and checks."""
+    """What all members share, and its digest; ``registry.view_of`` checks and makes views."""
 
     def __init__(
         self, number: int, members: tuple[str, ...], protocol: str, options: dict[str, Any]
@@ -32,13 +32,13 @@ class View:
         self.everyone: Final = (1 << self.n) - 1
         self.numbers: Final = {name: number for number, name in enumerate(members)}
         self.firsts: Final = list(range(self.n))
-        """By process, the key of its message 0, before the first."""
+        """By process, the key of message 0, which stands for none."""
         self.places: Final = [(number,) for number in self.firsts]
-        """By process, it alone."""
+        """By process, a tuple of its number alone."""
         self._text = json.dumps([number, members, protocol, options], sort_keys=True)
         self.digest: Final = blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
         self.forms: Any
-        """How controls look, a ``rules.Wire``; set by the registry, which knows the protocols."""
+        """The forms of controls, a ``rules.Wire``, which the registry sets."""
         self.list: Final = lru_cache(CACHE_MAX)(_numbers)
         """Return the numbers in a mask, ascending."""
 
