@@ -57,7 +57,7 @@ class Wire:
         return None, at
 
     def later(self, first: Packet, ahead: int, payload: bytes) -> Packet | None:
-        """Return the packet ``ahead`` places after ``first`` in a run (see :meth:`Rules.repeat`)."""
+        """Return the packet ``ahead`` places after ``first`` in a run of :meth:`Rules.repeat`."""
         return None
 
     def spell(self, packet: Packet) -> object:

@@ -87,7 +87,7 @@ class Saved:
     def each(
         self, name: str, values: list[T], put: Put, get: Get[T], *, is_open: bool = False
     ) -> list[T]:
-        """Keep a list, as long as now unless open; ``put`` makes a value plain, ``get`` reads it."""
+        """Keep a list, as long as now unless open; ``put`` writes a value, ``get`` reads it."""
         found = self.plain(name, None if self.is_read else list(map(put, values)))
         length = None if is_open else len(values)
         return list(map(get, self.as_list(name, found, length))) if self.is_read else values

@@ -671,7 +671,7 @@ class Driver:
         return 0 if frame.prefix + 1 >= first else frame.prefix + 1
 
     def _agrees(self, link: Link, frame: frames.Frame) -> bool:
-        """Return whether a peer has seen no more of our packets and acknowledgements than we know."""
+        """Return whether a peer has seen only packets and acknowledgements that we know of."""
         channel = link.channel
         if not self.is_durable:  # what is only in memory is never old: it is a lie
             return True
