@@ -2,7 +2,7 @@
 
 ``columns`` turns Arrow tables into arrays, ``hashing`` names messages by 64 bits, ``matching``
 pairs sends with deliveries inside a window, ``clocks`` runs the vectors, ``chains`` finds shortest
-chains, ``window`` puts these together for one window, ``cuts`` proposes where to cut, ``stitch``
-says what is missing before windows can be joined, ``join`` joins them, and ``rounds`` is the loop
-around all that. Nothing here imports Spark.
+chains, ``window`` combines these for one window, ``cuts`` proposes where to cut, ``stitch`` says
+what is missing before windows can be joined, ``join`` joins them, and ``rounds`` is the loop around
+all of it. Nothing here imports Spark.
 """

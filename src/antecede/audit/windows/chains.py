@@ -1,8 +1,8 @@
 """Shortest chains and causal cycles among the messages of one window.
 
 A chain leads from a message to the one that overtook it: each next message was sent by a process
-that had sent or delivered the one before, or that knew of it by an edge. All of it lies between the
-two sends, so only events after the first and in the past of the second are searched. The search is
+that had sent or delivered the one before, or that knew of it by an edge. It lies between the two
+sends, so only events after the first and in the past of the second are searched. The search is
 breadth first, in the order of processes and places, so that every arrangement finds the same chain.
 """
 
@@ -40,7 +40,7 @@ def _deliveries(matched: Matched) -> tuple[Ints, Ints]:
 
 
 def _edges(matched: Matched) -> tuple[Ints, Ints]:
-    """Return (start, targets): where the edges from each event end."""
+    """Return (start, targets): the ends of the edges from each event."""
     start, found = _by_source(matched.link.size, matched.edges.source, matched.edges.target)
     return start, found
 
@@ -57,10 +57,10 @@ def _search(
     below: Ints,
     parent: Ints,
 ) -> Ints:
-    """Return the sends from ``source`` to ``target``, both included, or nothing.
+    """Return the sends from ``source`` to ``target``, both included; empty if there is no chain.
 
-    ``below[p]`` is the first event of ``p`` that is out of bounds; ``parent`` is all -1 and is
-    left so.
+    ``below[p]`` is the first event of ``p`` that is out of bounds; ``parent`` is all -1, before and
+    after.
     """
     reached, has_edges = below.copy(), edges[1].size > 0
     queue, head, tail = np.empty(1024, np.int64), 0, 1
@@ -116,7 +116,7 @@ class Chains:
     def shortest(self, cause: int, effect: int, past: Vectors) -> Ints:
         """Return the sends of a shortest chain.
 
-        ``past`` is the vector of ``effect``'s send, or one that has more: it only saves time.
+        ``past`` is the vector of ``effect``'s send, or a greater one: it only saves time.
         """
         m = self._matched
         known = np.maximum(past[: m.start.size - 1], 0)
@@ -127,9 +127,9 @@ class Chains:
 
 @jit
 def _components(place: Ints, start: Ints, who: Vectors, copies: Ints, delivery: Ints) -> Ints:
-    """Return the strong component of each event, -1 before ``place``: Tarjan's algorithm.
+    """Return the strong component of each event, -1 before ``place``.
 
-    It needs no recursion.
+    This is Tarjan's algorithm without recursion.
     """
     size = who.size
     index, low = np.full(size, -1, np.int64), np.zeros(size, np.int64)
@@ -181,7 +181,7 @@ def _components(place: Ints, start: Ints, who: Vectors, copies: Ints, delivery: 
 
 
 def find_cycles(matched: Matched, place: Ints) -> tuple[Ints, Ints]:
-    """Return the deliveries and the edges that can reach what they follow.
+    """Return the deliveries and the edges on cycles.
 
     ``place`` is the event at which each process stopped. Without these deliveries and edges the
     window has no cycles.

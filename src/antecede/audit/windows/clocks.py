@@ -1,15 +1,15 @@
-"""The vectors of one window, with everything outside it symbolic.
+"""The vectors of one window, in which everything outside it is symbolic.
 
 Fact (Charron-Bost's characterisation of clocks, applied to messages): let *m* be sent as the a-th
 event of *i*. Its delivery at *d* violates causal order if and only if a message delivered at *d*
 earlier has that event in the causal past of its send. So two vectors per process suffice: the
 causal past of its latest event, and the maximum over the messages delivered to it.
 
-In a vector, one ``int32`` per process *s* holds all that a window can know. If it is positive, that
-event of *s* in this window is in the past; ``0``, the state in which *s* entered the window is;
-``-r``, the r-th latest message of *s* that entered the window is; ``NOTHING``, none of these.
-Merging is ``max``. Incoming messages whose sender is unknown have a bit each, in words after the n
-integers.
+In a vector, one ``int32`` per process *s* holds all that a window can know. A positive number is
+the latest event of *s* in this window that is in the past; ``0``: the state in which *s* entered
+the window is in the past; ``-r``: the r-th latest message of *s* that entered the window is;
+``NOTHING``: none of these. Merging is ``max``. Incoming messages whose sender is unknown have a bit
+each, in words after the n integers.
 
 An edge (see ``edges``) makes the event it ends in follow the event it starts from. It changes the
 causal past like a message, but is never delivered: it is not judged and overtakes nothing.
@@ -28,7 +28,7 @@ from antecede.audit.windows.matching import ALONE, DELIVER, SEND, Matched
 
 NOTHING = np.int32(-(2**31))
 NEVER = np.int32(2**31 - 1)
-#: How many events of one process are taken at a turn, so that none runs far ahead.
+#: How many events of one process are taken per turn, so that no process gets far ahead.
 TURN = 256
 #: How many deliveries of each process are remembered, and how many numbers for all of them.
 RECENT_MAX, REMEMBERED_MAX = 64, 1 << 24
@@ -89,13 +89,13 @@ def _merge(into: Vectors, vector: Vectors, n: int) -> None:
         into[word] |= vector[word]
 
 
-#: The latest deliveries of each process: what had been delivered, the events, how many there were.
+#: The latest deliveries of each process: what had been delivered, the events, their number.
 Recent = tuple[Vectors, Ints, Ints]
 
 
 @jit
 def _recent(n: int, asked: int) -> Recent:
-    """Return room to remember deliveries; none if queries are asked instead."""
+    """Return room to remember deliveries, but none if queries are asked instead."""
     size = 0 if asked else min(RECENT_MAX, REMEMBERED_MAX // max(n * n, 1))
     events = np.empty((n, size), np.int64)
     return np.empty((n, size, n), np.int32), events, np.zeros(n, np.int64)
@@ -107,7 +107,7 @@ def _deliver(
 ) -> bool:
     """Merge a vector into the two of a process; return whether the process still lacks symbols.
 
-    It is the innermost loop of the audit: one pass over the numbers, without views of arrays.
+    This is the innermost loop of the audit: one pass over the numbers, without views of arrays.
     """
     recent, events, counts = past
     size, n = recent.shape[1], recent.shape[2]
@@ -133,7 +133,7 @@ def _deliver(
 
 @inline
 def _first_effect(recents: Recent, p: int, sender: int, rank: int) -> int:
-    """Return where the first delivery is remembered that brought an event; -1 if it is not."""
+    """Return where the first delivery that brought an event is remembered; -1 if it is not."""
     vectors, _, counts = recents
     size = vectors.shape[1]
     low, high = max(0, counts[p] - size), counts[p] - 1
@@ -152,7 +152,7 @@ def _first_effect(recents: Recent, p: int, sender: int, rank: int) -> int:
 def _note(
     overtakers: Ints, bounds: Vectors, at: int, late: int, recents: Recent, p: int, k: int
 ) -> None:
-    """Write down a late delivery, with what overtook it if that is remembered."""
+    """Record a late delivery, and what overtook it if that is remembered."""
     overtakers[at, 0], overtakers[at, 1] = late, -1
     if k >= 0:
         overtakers[at, 1] = recents[1][p, k]
@@ -198,7 +198,7 @@ def _reaches(vector: Vectors, limit: Vectors) -> bool:
 
 @jit
 def _limits(n: int, asked: Ints) -> tuple[Vectors, Ints]:
-    """Return, per process and sender, the least rank asked for and the number of that query."""
+    """Return, per process and sender, the least rank asked for and that query's number."""
     limit, at = np.full((n, n), NEVER, np.int32), np.zeros((n, n), np.int64)
     for q in range(asked.shape[0] - 1, -1, -1):
         limit[asked[q, 0], asked[q, 1]] = asked[q, 2]
@@ -208,7 +208,7 @@ def _limits(n: int, asked: Ints) -> tuple[Vectors, Ints]:
 
 @jit
 def _nothing(rows: int, n: int, width: int) -> Vectors:
-    """Return vectors with nothing in their past."""
+    """Return vectors with an empty past."""
     vectors = np.full((rows, width), NOTHING, np.int32)
     vectors[:, n:] = 0
     return vectors
@@ -216,7 +216,7 @@ def _nothing(rows: int, n: int, width: int) -> Vectors:
 
 @inline
 def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) -> None:
-    """Set the place of the b-th incoming message: a code if its sender is known, else its bit."""
+    """Mark the b-th incoming message: by a code if its sender is known, else by its bit."""
     if sender >= 0:
         vector[sender] = code
     else:
@@ -227,7 +227,7 @@ def _mark(vector: Vectors, n: int, b: int, sender: int, code: int, bit: Scalar) 
 def _store(
     i: int, p: int, state: Vectors, slot: Vectors, pool: Vectors, used: int, free: Ints, spare: int
 ) -> tuple[int, int]:
-    """Store the vector of event ``i`` for those that wait for it; return (used, spare)."""
+    """Store the vector of event ``i`` for the events that need it; return (used, spare)."""
     row = free[spare - 1, 0] if spare else used
     slot[i] = row
     for s in range(state.shape[1]):
@@ -239,7 +239,7 @@ def _store(
 def _is_ready(
     i: int, kind: NDArray[np.int8], link: Ints, slot: Vectors, first: Ints, source: Ints
 ) -> bool:
-    """Return whether all that event ``i`` follows is known."""
+    """Return whether everything that event ``i`` follows is known."""
     ready = kind[i] != DELIVER or link[i] < 0 or slot[link[i]] >= 0
     for e in range(first[i], first[i + 1]):
         ready &= source[e] < 0 or slot[source[e]] >= 0
@@ -276,7 +276,7 @@ def _follow(
 
 @jit
 def _start(n: int, width: int) -> Vectors:
-    """Return the vectors of processes that enter a window."""
+    """Return the vectors of processes at the start of a window."""
     state = _nothing(n, n, width)
     for p in range(n):
         state[p, p] = 0
@@ -313,11 +313,11 @@ def _sweep(
         for p in range(n):
             i, stop = place[p], min(start[p + 1], place[p] + TURN)
             begun = i
-            # Room for the whole turn: to replace an array at an event costs references.
+            # Make room for the whole turn: replacing an array during it would cost references.
             pool, free = _grown(pool, used, TURN), _grown(free, used, TURN)
             overtakers, bounds = _grown(overtakers, lates, TURN), _grown(bounds, lates, TURN)
             while i < stop:
-                if edges is not None:  # Without edges, Numba leaves this out.
+                if edges is not None:  # Without edges, Numba removes this.
                     if not _is_ready(i, kind, link, slot, *edges):
                         break
                     follows, shared = edges[1][edges[0][i] : edges[0][i + 1]], (slot, pool, left)
@@ -369,9 +369,9 @@ def _sweep(
 def sweep(m: Matched, senders: Ints, *, keep: Ints | None = None, asked: Ints | None = None) -> Run:
     """Run the vectors over a window.
 
-    ``senders`` are, per incoming key, its sender where known (-1 elsewhere), the keys of one sender
-    in the order it sent them; ``keep`` are sends whose vectors are wanted; ``asked`` are queries
-    (process, sender, rank), sorted: which delivery there was the first effect of that?
+    ``senders`` has the sender of each incoming key, or -1; keys of one sender are in the order of
+    their sends. ``keep`` are sends whose vectors are wanted; ``asked`` are queries (process,
+    sender, rank), sorted, for the first delivery of an effect of that event.
     """
     n = m.start.size - 1
     codes, cross = codes_of(senders, n)

@@ -1,4 +1,4 @@
-"""From an Arrow table of events to the columns the windows work on."""
+"""Convert an Arrow table of events to the columns used by windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def process_names(table: pa.Table) -> list[str]:
 
 
 def to_events(table: pa.Table, names: list[str], salt: int = 0) -> Events:
-    """Return the columns of ``table``, all of whose rows are events of ``names``."""
+    """Return the columns of ``table``, whose rows are all events of ``names``."""
     process = codes_of(table.column("process"), {name: p for p, name in enumerate(names)})
     kind = codes_of(table.column("kind"), KIND_CODES).astype(np.int8)
     need = np.zeros(len(table), np.int64)
@@ -51,7 +51,7 @@ def with_clocks(
 
 
 def lookup_in(table: pa.Table) -> Lookup:
-    """Return the function that reads messages' names and destinations off rows of ``table``."""
+    """Return a function that reads messages' names and destinations from rows of ``table``."""
     message = strings_of(table.column("message"))
     dests = table.column("dests") if "dests" in table.column_names else None
 

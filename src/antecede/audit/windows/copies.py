@@ -1,6 +1,6 @@
-"""Settle messages that were sent several times: what their events become in the windows.
+"""Settle messages that were sent several times: what their events become in windows.
 
-``antecede.audit.copies`` has the rule: which send counts, and whose copy each delivery is.
+``antecede.audit.copies`` has the rule: which send counts, and which delivery belongs to it.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ class Copies:
 
 @dataclass
 class Settled:
-    """What becomes of the messages that were sent several times."""
+    """The result for the messages that were sent several times."""
 
     patch: Patch = NO_PATCH
     again: list[tuple[int, int, int]] = field(default_factory=list)
     """Sends of a message that others had sent: process, seq, key."""
     alias: dict[int, int] = field(default_factory=dict)
-    """New key -> the key that the message's name has."""
+    """New key -> the key of the message's name."""
     alone: dict[int, str | None] = field(default_factory=dict)
     """Key of deliveries that stand alone -> what to report of them, if anything."""
     rivals: dict[int, dict[int, int]] = field(default_factory=dict)
     """Key -> the processes of its origins, by their new keys, if none is known to be the first."""
     undelivered: list[tuple[int, int]] = field(default_factory=list)
-    """(row of the patch, process): the log lacks a delivery which the send asks for."""
+    """(row of the patch, process) where the log lacks a delivery that the send should have."""
     arrived: set[tuple[int, int]] = field(default_factory=set)
     """(new key, process) of rivals, where any of them was delivered: none is missing there."""
     maybe: list[tuple[int, int, int]] = field(default_factory=list)
-    """(send, delivery, what), rows of the patch: a copy that came back may be of this send."""
+    """(send, delivery, what), rows of the patch: a returned copy may be of this send."""
     unknown: set[int] = field(default_factory=set)
-    """The rows of copies that came back from nobody in the log."""
+    """The rows of copies returned from a process outside the log."""
 
 
 def settle(copies: Copies, earliest: Mapping[int, int]) -> Settled:
-    """Settle messages; ``earliest`` has the process of the first origin, where order showed it."""
+    """Settle messages; ``earliest`` has the process of the first origin, if order showed it."""
     rows = copies.rows
     order = np.lexsort((rows.kind, rows.need, rows.key, rows.kind & 3, rows.seq, rows.process))
     rows = rows.take(order)
@@ -89,7 +89,7 @@ def _enter(
     key: Ints,
     rows: Events,
 ) -> None:
-    """Write down what the rows of a message become."""
+    """Record what the rows of a message become."""
     owners = message.owners
     several = len(owners) > 1
     new = {o.number: mixed(name, o.number, 1) if several else name for o in owners}
@@ -123,7 +123,7 @@ _MASK = 2**64 - 1
 
 
 def mixed(key: int, number: int, use: int) -> int:
-    """Return a new key for the ``number``-th thing of some use that belongs to ``key``."""
+    """Return a new key for the ``number``-th item of some use that belongs to ``key``."""
     value = (key + 0x9E3779B97F4A7C15 * (4 * number + use + 1)) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -1,8 +1,8 @@
-"""Where to cut a log: time proposes a cut, and the events around it make it consistent.
+"""Where to cut a log: times propose a cut, and the events around it make it consistent.
 
 A cut is one seq per process; events up to it come before the cut. It is consistent if no message is
 delivered before it and sent after it. A proposal is corrected here as far as the events around it
-are known. The join finds what is still wrong.
+are known. The join finds any remaining errors.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pairs_of(events: Events) -> tuple[Ints, Ints]:
 
 
 def lower(proposal: Ints, events: Events) -> Ints:
-    """Return ``proposal``, lowered as far as the ``events`` around it demand."""
+    """Return ``proposal``, lowered as far as the surrounding ``events`` require."""
     sends, deliveries = pairs_of(events)
     cut = proposal.copy()
     cut[cut == NO_SEQ] = 2**63 - 1
@@ -70,11 +70,11 @@ def lower(proposal: Ints, events: Events) -> Ints:
 
 
 def offsets(events: Events, time: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Estimate how far each process's clock is ahead, from the delays that ``events`` show.
+    """Estimate how far each process's clock is ahead, from the delays in ``events``.
 
-    The delay seen from i to j is the true one plus j's offset minus i's. Each offset is set to
-    the median of what its neighbours show, assuming that true delays are the same both ways. It is
-    only a hint: a bad estimate costs time, never exactness.
+    The delay seen from i to j is the true one plus j's offset minus i's. Each offset is set to the
+    median of what its neighbours show, assuming that true delays are the same both ways. It is only
+    a hint: a bad estimate costs time, never exactness.
     """
     sends, deliveries = pairs_of(events)
     found = np.zeros(n)
@@ -97,7 +97,7 @@ def offsets(events: Events, time: NDArray[np.float64], n: int) -> NDArray[np.flo
 def propose(events: Events, time: NDArray[np.float64], when: NDArray[np.float64]) -> Ints:
     """Return, per process, its last seq at or before ``when[process]`` among ``events``.
 
-    A process whose events all come later is cut before the first of them. One without events gets
+    A process whose events are all later is cut before the first of them. One without events gets
     ``NO_SEQ``.
     """
     n = when.size
@@ -105,7 +105,7 @@ def propose(events: Events, time: NDArray[np.float64], when: NDArray[np.float64]
     early = time <= when[events.process]
     np.maximum.at(last, events.process[early], events.seq[early])
     np.minimum.at(first, events.process[~early], events.seq[~early])
-    # A clock that runs backwards may put an early event after a late one; cut before the late one.
+    # If a clock runs backwards, an early event may follow a late one; cut before the late one.
     before = np.maximum(first, NO_SEQ + 2) - 1
     cut = np.where(first != 2**63 - 1, np.minimum(last, before), last)
     cut = np.where((last == NO_SEQ) & (first != 2**63 - 1), before, cut)
@@ -123,7 +123,7 @@ def rising(cuts: list[Ints]) -> list[Ints]:
 
 
 def windows_of(process: NDArray[Any], seq: Ints, cuts: Iterable[Ints]) -> Ints:
-    """Return the number of cuts each event lies after; ``cuts`` is (cuts, processes)."""
+    """Return how many cuts are before each event; ``cuts`` is (cuts, processes)."""
     found = np.zeros(process.size, np.int64)
     for cut in cuts:
         found += seq > cut[process]

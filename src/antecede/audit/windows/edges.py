@@ -1,10 +1,10 @@
 """Edges: order between events that no message shows.
 
-Clocks say which events an event follows, and a message that was passed on arrived through those who
-did. Each becomes an edge from one event to another. In the columns of a window an edge is two rows
-that are not events: a *signal* at the event it starts from and an *observation* at the event it
-ends in, with the edge's key in both. So edges are matched and cross cuts like messages. They are
-never judged.
+Clocks say which events an event follows, and a message that was passed on arrived through its
+relays. Each such fact becomes an edge from one event to another. In the columns of a window an edge
+is two rows that are not events: a *signal* at the event it starts from and an *observation* at the
+event it ends in, with the edge's key in both. So edges are matched and cross cuts like messages.
+They are never judged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from antecede.arrays import Ints, Vectors, jit
 
 #: The kinds of the rows that are the two ends of an edge.
 SIGNAL, OBSERVE = 3, 7
-#: The key of an ``OBSERVE`` row that is no end of an edge, but says that its event has a clock.
+#: The key of an ``OBSERVE`` row that is not the end of an edge, but marks an event with a clock.
 CLOCK_HERE = 0
 
 
@@ -30,12 +30,12 @@ class Edges:
     source: Ints  # edge -> the event it starts from, or -2 - b: the b-th incoming key
     target: Ints  # edge -> the event it ends in; sorted
     first: Ints  # edges that end in event i: first[i] .. first[i + 1]; empty if there are none
-    open_at: Ints  # events from which edges start that do not end in this window
+    open_at: Ints  # events where edges start that do not end in this window
     open_key: Ints  # keys of these edges
     keys: Ints  # keys of all edges that start here, sorted
 
     def without(self, cut: Ints) -> Edges:
-        """Return the edges but for some of those that end here."""
+        """Return the edges except some of those that end here."""
         if not cut.size:
             return self
         source, target = np.delete(self.source, cut), np.delete(self.target, cut)
@@ -44,7 +44,7 @@ class Edges:
 
 
 class Ends(NamedTuple):
-    """The ends of edges: the event of each (-1 if it is not here), its kind and the edge's key."""
+    """The ends of edges: each one's event (-1 if it is elsewhere), kind and key of the edge."""
 
     at: Ints
     kind: NDArray[np.int8]
@@ -58,7 +58,7 @@ class Ends(NamedTuple):
 
 
 def find_edges(ends: Ends, size: int, incoming: Ints) -> tuple[Edges, Ints]:
-    """Put edges together from their ends; return (edges, incoming keys with those of edges)."""
+    """Join edges from their ends; return (edges, incoming keys with those of edges)."""
     none = np.empty(0, np.int64)
     at, kind, key = ends
     if not (at >= 0).any():
@@ -90,7 +90,7 @@ def find_edges(ends: Ends, size: int, incoming: Ints) -> tuple[Edges, Ints]:
 
 @jit
 def anchors(start: Ints, seq: Ints, process: Vectors, place: Ints, tie: Ints) -> Ints:
-    """Return the event at which each end is, or -1 if it is not in this window."""
+    """Return the event of each end, or -1 if it is not in this window."""
     found = np.full(process.size, -1, np.int64)
     for e in range(process.size):
         low, high = start[process[e]], start[process[e] + 1]

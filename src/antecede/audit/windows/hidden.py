@@ -1,7 +1,7 @@
 """Whether events that a log lacks could hide a violation: ``antecede.audit.doubt`` on arrays.
 
 Everything is checked in this process, over the whole log, in as many passes as it takes until no
-further order may be.
+further order is possible.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from antecede.audit.windows.matching import (
 )
 from antecede.events.tables import DELIVERY_AMBIGUOUS
 
-#: More passes than this, or more events, and the log counts as one that may hide a violation.
+#: With more passes or events than this, the log counts as one that may hide a violation.
 PASSES_MAX = 100
 EVENTS_MAX = 30_000_000
-#: More pairs of a send and a process that may have delivered it than this count as that, too.
+#: The same holds with more pairs of a send and a process that may have delivered it.
 PAIRS_MAX = 3_000_000
-#: More comparisons of such sends with others than this, or more numbers to keep, likewise.
+#: The same holds with more comparisons of such sends with others, or more numbers to keep.
 COMPARED_MAX, KEPT_MAX = 2_000_000_000, 200_000_000
-#: How many events of one process are taken at a turn.
+#: How many events of one process are taken per turn.
 _TURN = 256
 
 
@@ -49,23 +49,23 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Hidden:
-    """What incomplete pairing can hide; without a place, it was too much to find out."""
+    """What incomplete pairing can hide; without a place, the search was too expensive."""
 
     place: Place | None
 
 
 class _Maybe(NamedTuple):
-    """Deliveries that may have happened: of which send, where, after how many events at least."""
+    """Deliveries that may have happened: of which send, where, and its least place there."""
 
     process: Ints  # sorted
     after: Ints  # sorted for each process
     source: Ints  # number among the sources
-    what: Ints  # COPY, or what reply it may be
+    what: Ints  # COPY, or which reply it may be
     start: Ints  # those of process p: start[p] .. start[p + 1]
 
 
 class _Swept(NamedTuple):
-    """What one pass found: vectors of the sources, and of what was delivered; a late delivery."""
+    """What one pass found: vectors of the sources and of deliveries, and a late delivery."""
 
     vectors: Vectors
     got: Vectors
@@ -82,9 +82,9 @@ def find_hidden(
 ) -> Hidden | None:
     """Return where a violation can be hidden, or None.
 
-    ``events`` are all events of the log; ``undelivered`` are (key, process) of messages that the
-    log names a destination for, but no delivery there. ``until_end``: the log of each process is
-    complete up to its last event.
+    ``events`` are all events of the log; ``undelivered`` are (key, process) where a message has a
+    stated destination, but no delivery. ``until_end``: the log of each process is complete up to
+    its last event.
     """
     none = np.empty(0, np.int64)
     m = match(events, names, none, settled.patch)
@@ -142,7 +142,7 @@ class _Search:
         return Hidden(None)
 
     def _first_pass(self) -> tuple[_Swept, Ints]:
-        """Run without what may be; return also the last clocks that do not count absent sends."""
+        """Run without possible deliveries; return also the last clocks that lack absent sends."""
         m, n = self.m, self.n
         who = m.who[self.send].astype(np.int64)
         rank = self.send - m.start[who] + 1
@@ -158,7 +158,7 @@ class _Search:
         return found, bound
 
     def _maybe(self, begin: Ints) -> _Maybe:
-        """Return the deliveries that may have happened, where absent ones can have ``begin``."""
+        """Return the deliveries that may have happened, where absent ones may ``begin``."""
         m = self.m
         send, target = (self.send, self.target) if begin.size else (begin, begin)
         back = self.returned[:, 1]
@@ -195,7 +195,7 @@ class _Search:
     def _at_the_end(
         self, found: _Swept, maybe: _Maybe, known: Vectors, begin: Ints
     ) -> Hidden | None:
-        """Find a message without a delivery that may have come late, or before one it follows."""
+        """Find a message without a delivery that may have come late, or before its cause."""
         m = self.m
         number = np.searchsorted(self.sources, self.send)
         sender = m.who[self.send].astype(np.int64)
@@ -231,7 +231,7 @@ class _Search:
     def _sure_of_others(
         self, found: _Swept, maybe: _Maybe, known: Vectors
     ) -> tuple[Ints, Vectors] | None:
-        """Return sends with their pasts, if strays make these matter; None if they are too many."""
+        """Return sends with their pasts, if strays require them; None if there are too many."""
         m, none = self.m, np.empty(0, np.int64)
         if not found.vectors[:, 2].any():
             return none, np.empty((0, self.n), np.int32)
@@ -261,12 +261,12 @@ class _Search:
 
 
 def _alone(settled: Settled, why: str | None) -> Ints:
-    """Return the keys of deliveries that stand alone for this reason."""
+    """Return the keys of deliveries that stand alone for a reason."""
     return np.array([key for key, reason in settled.alone.items() if reason == why], np.int64)
 
 
 def _first_late(m: Matched, unsent: Flags, strays: Flags | None) -> int:
-    """Return the first delivery without a send that follows another, which may be an effect, or -1.
+    """Return the first delivery without a send after another, which may be an effect's, or -1.
 
     With ``strays``, logs are complete until their end: only what follows these may be an effect.
     """
@@ -323,7 +323,7 @@ def _clocked(m: Matched, events: Events) -> Flags:
 def _absent(
     m: Matched, settled: Settled, undelivered: Iterable[tuple[int, int]]
 ) -> tuple[Ints, Ints]:
-    """Return (send, process): the log lacks a delivery there, which the send asks for."""
+    """Return (send, process) where the log lacks a delivery that the send should have."""
     sends = np.flatnonzero(m.kind == SEND)
     sends = sends[np.argsort(m.key[sends], kind="stable")]
     rows = np.array(list(undelivered), np.int64).reshape(-1, 2)
@@ -334,7 +334,7 @@ def _absent(
     unknown = sends[~delivered[sends] & ~m.known[sends]]
     n = m.start.size - 1
     if unknown.size * n > PAIRS_MAX:
-        unknown = np.repeat(unknown, 2)  # Too many either way.
+        unknown = np.repeat(unknown, 2)  # Too many in either case.
     everyone = np.repeat(unknown, n), np.tile(np.arange(n), unknown.size)
     others = everyone[1] != m.who[everyone[0]]
     parts.append((everyone[0][others], everyone[1][others]))
@@ -352,7 +352,7 @@ def _merge(into: Vectors, vector: Vectors) -> None:
 
 @inline
 def _release(i: int, left: Vectors, slot: Ints, free: list[np.int64]) -> None:
-    """Give the vectors of event ``i`` back after their last use."""
+    """Free the vectors of event ``i`` after their last use."""
     left[i] -= 1
     if left[i] == 0:
         free.append(slot[i])
@@ -369,7 +369,7 @@ def _may_be_late(got: Vectors, vector: Vectors, sender: int, place: int) -> bool
 
 @jit
 def _bounds(row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Ints, Ints]) -> None:
-    """Note for the sends that a process now follows which clock was its last without them."""
+    """Record, for sends that a process now follows, which clock was its last without them."""
     begin, rank, bound = asked
     n = row.size
     for s in range(n):
@@ -381,7 +381,7 @@ def _bounds(row: Vectors, p: int, clocked: int, at: Ints, asked: tuple[Ints, Int
 
 @jit
 def _grown(pool: Vectors, used: int) -> Vectors:
-    """Return a pool with room for one more."""
+    """Return a pool with room for one more vector."""
     if used < pool.shape[0]:
         return pool
     wider = np.zeros((2 * used, *pool.shape[1:]), np.int32)
@@ -391,7 +391,7 @@ def _grown(pool: Vectors, used: int) -> Vectors:
 
 @jit
 def _stray(state: Vectors, got: Vectors, p: int, is_clocked: Scalar) -> None:
-    """Note a delivery without its send; a clock counts all that it brought."""
+    """Record a delivery without its send; a clock counts all that such a delivery brought."""
     if is_clocked:
         for s in range(state.shape[1]):
             got[1, s] = max(got[1, s], state[0, s])
@@ -413,7 +413,7 @@ def _hear(
     start: Ints,
     who: Vectors,
 ) -> int:
-    """Add what a process may have delivered by now; return the next, or -1 if a reply may be late.
+    """Add what a process may have delivered by now; return the next, or -1 for a late reply.
 
     Replies at one place are judged by what came before all of them. The replies before a further
     one may have brought its send itself, but nothing that follows it.
@@ -446,9 +446,9 @@ def _sweep(
     maybe: tuple[Ints, Ints, Ints, Ints],
     asked: tuple[Ints, Ints, Ints],
 ) -> tuple[Vectors, Vectors, int]:
-    """Run three vectors per process: what is past, what may be, and the strays that may be.
+    """Run three vectors per process: what is past, what may be past, and strays that may be.
 
-    A stray is a delivery without its send. What was delivered has a fourth vector, for replies.
+    A stray is a delivery without its send. A fourth vector of what was delivered serves replies.
     """
     start, who, kind, link, uses = events
     (strays, clocked), (keep, sources) = flags, wanted

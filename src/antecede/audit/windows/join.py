@@ -1,9 +1,9 @@
-"""Join the windows at their cuts: give values to what the vectors left symbolic.
+"""Join the windows at their cuts: replace symbols in the vectors by values.
 
-The windows are taken in order. Thus the clocks of all processes at each cut, and of all messages
-that cross it, become known, and with them every delivery that crossed a cut is decided. Memory: ``8
-n`` bytes for each message that crosses a cut, three n by n tables per window, and 8 bytes per
-message to check that none was sent twice.
+The windows are taken in order. So the clocks of all processes at each cut, and of all messages that
+cross it, become known, and these decide every delivery that crossed a cut. Memory: ``8 n`` bytes
+for each message that crosses a cut, three n by n tables per window, and 8 bytes per message to
+check that none was sent twice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Open(NamedTuple):
 
     key: int
     window: int
-    number: int  # in that window's list
+    number: int  # index in that window's list
     sender: int
     position: int  # among all events of its sender
     seq: int
 
 
 class Effect(NamedTuple):
-    """The delivery that came too early: its message and its place in the process's order."""
+    """The delivery that overtook: its message and its place in the process's order."""
 
     key: int
     sender: int
@@ -60,7 +60,7 @@ class Late(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A message that some destination never delivered, although it delivered an effect."""
+    """A message that a destination never delivered, although it delivered one of its effects."""
 
     process: int
     key: int
@@ -70,17 +70,17 @@ class Lost(NamedTuple):
 
 @dataclass
 class _Stage:
-    """A joined window, with what is needed to look back into it."""
+    """A joined window, with the data for looking back into it."""
 
     window: Window
     before: Ints  # process -> its events in earlier windows
     known: Ints  # process -> clock of what it had delivered at the window's start
     sources: Ints  # symbol -> clock
-    clocks: Ints  # open message that is described -> clock
+    clocks: Ints  # open message that was described -> clock
 
 
 class Joined:
-    """The result for the whole log, in hashes and numbers, unless ``needs`` asks for more."""
+    """The result for the whole log, in hashes and numbers, unless ``needs`` is not empty."""
 
     def __init__(self, windows: Sequence[Window], names: Ints) -> None:
         self.names = names
@@ -110,7 +110,7 @@ class Joined:
     def _step(
         self, window: Window, before: Ints, entry: Ints, known: Ints
     ) -> tuple[Ints, Ints, Ints]:
-        """Join one window; return the state in which the next one starts."""
+        """Join one window; return the state at the start of the next one."""
         _, cross = codes_of(window.cross, self.names.size)
         entering = [self.open.get(key) for key in window.incoming.tolist()]
         clocks = np.zeros((len(entering), self.names.size), np.int64)
@@ -175,7 +175,7 @@ class Joined:
                 self.chains[process, key] = stage.window.chains[row]
 
     def _leave(self, stage: _Stage) -> None:
-        """Remember the messages that are not delivered everywhere yet."""
+        """Keep the messages that are not delivered everywhere yet."""
         window, number = stage.window, len(self.stages) - 1
         keys, senders = window.open_key.tolist(), window.open_sender
         places = (stage.before[senders] + window.open_position).tolist()
@@ -189,7 +189,7 @@ class Joined:
     def first_effect(self, message: Open, process: int, last: int) -> Effect | None:
         """Return the first effect of ``message`` delivered at ``process``, up to a window.
 
-        None means that the window of the send must describe the message first (see ``needs``).
+        None means that the send's window must first describe the message (see ``needs``).
         """
         at = message.window
         while at < last and self._known(at + 1)[process, message.sender] < message.position:
@@ -211,9 +211,9 @@ class Joined:
         return Effect(key, sender, start + place, seq, at)
 
     def clock(self, message: Open) -> Ints | None:
-        """Return how many events of each process happened before a send, itself included.
+        """Return how many events of each process happened before a send, including the send.
 
-        None means that its window has to describe it first.
+        None means that its window must describe it first.
         """
         stage = self.stages[message.window]
         detailed = stage.window.open_detailed
@@ -269,7 +269,7 @@ class Joined:
     ) -> list[Lost]:
         """Return the messages that are missing; ``dests`` looks up the destinations of messages.
 
-        ``arrived`` are (key, process) that may have been delivered, though none is known to be.
+        ``arrived`` are (key, process) whose message may have been delivered there unrecognised.
         """
         waiting = [m for m in self.incomplete() if (self.final[:, m.sender] >= m.position).any()]
         if not waiting:

@@ -1,8 +1,8 @@
 """Sort a window's events and pair its deliveries with its sends, without a join.
 
-The events of each process are sorted by ``seq``; rows that contradict each other by having the same
-``seq`` are ordered by kind, hash and destinations, so that every arrangement gives the same answer.
-Messages are looked up in one open-addressing table of 64-bit hashes.
+The events of each process are sorted by ``seq``; contradictory rows with the same ``seq`` are
+ordered by kind, hash and destinations, so that every arrangement gives the same answer. Messages
+are looked up in one open-addressing table of 64-bit hashes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SEND, DELIVER, LOCAL = 0, 1, 2
 #: Added to a send's kind if the log states its destinations.
 KNOWN = 4
 
-#: What an event is beside another one of its process that has the same seq: the same event again,
-#: a different one, or a different one that is local.
+#: How an event compares with another of its process with the same seq: the same event again, a
+#: different one, or a different one that is local.
 REPEATED, TIED, TIED_LOCAL = 0, 1, 2
 
 #: ``Matched.link`` of a delivery that stands alone: no send, a repeat, or part of a cycle.
@@ -33,10 +33,10 @@ ALONE = -1
 class Events:
     """Columns of one window: ``process`` indexes the sorted names of all processes of the log.
 
-    ``need`` is, for sends whose destinations are known (kind ``SEND + KNOWN``), the exclusive
-    or of the hashes of their names. Rows of kind ``SIGNAL`` and ``OBSERVE`` are not events: each is
-    one end of an edge, at the event with the same process and seq; if several have that seq,
-    ``need`` says at which of them.
+    ``need`` is, for sends whose destinations are known (kind ``SEND + KNOWN``), the exclusive or of
+    the hashes of their names. Rows of kind ``SIGNAL`` and ``OBSERVE`` are not events: each is one
+    end of an edge, at the event with the same process and seq; if there are several, ``need``
+    selects one.
     """
 
     process: Vectors
@@ -62,15 +62,15 @@ def joined(parts: Sequence[Events]) -> Events:
 
 
 def no_events() -> Events:
-    """Return the columns of no events."""
+    """Return columns without events."""
     none = np.empty(0, np.int64)
     return Events(none.astype(np.int32), none, none.astype(np.int8), none, none)
 
 
 class Patch(NamedTuple):
-    """What the events of messages that were sent several times are, as ``copies`` settles it.
+    """The settled events of messages that were sent several times (see ``copies``).
 
-    ``rows`` are these events, in the order in which a window sorts its own; ``kind`` and ``key``
+    ``rows`` are these events, in the order in which a window sorts its events; ``kind`` and ``key``
     replace theirs. ``source`` and ``target`` are the rows that edges lead from and to.
     """
 
@@ -104,7 +104,7 @@ class Matched:
     incoming: Ints  # b -> key of a message sent outside this window
     redelivered: Ints  # deliveries (i) that repeat one at the same process
     resent: Ints  # sends (i) of a key that was sent before
-    clash: Ints  # events (i) that have the seq of the event before them
+    clash: Ints  # events (i) with the seq of the event before them
     tie: Ints  # for each of these: REPEATED, TIED or TIED_LOCAL
     original: NDArray[np.int8]  # i -> kind in the log
     edges: Edges
@@ -142,7 +142,7 @@ def _in_order(
 
 
 def sort_rows(events: Events, n: int) -> tuple[Ints, Ints]:
-    """Return (start, row): the rows of ``n`` processes, each process's in its order."""
+    """Return (start, row): the rows of ``n`` processes, each process's rows in order."""
     e = events
     start, row = _in_order(e.process, e.seq, e.kind, e.key, e.need, n)
     return start, row
@@ -165,7 +165,7 @@ def _order_ties(row: Ints, seq: Ints, kind: NDArray[np.int8], key: Ints, need: I
 
 @inline
 def _slot(table: Ints, owner: Ints, key: Scalar) -> Scalar:
-    """Return where ``key`` is or would be; hashes are spread already."""
+    """Return the slot that has or will get ``key``, which is already well spread."""
     mask = owner.size - 1
     at = np.int64(key) & mask
     while owner[at] >= 0 and table[at] != key:
@@ -189,7 +189,7 @@ def _contains(ordered: Ints, key: Scalar) -> bool:
 
 @jit
 def _own_sends(kind: NDArray[np.int8], key: Ints) -> tuple[Ints, Ints, Ints]:
-    """Enter every send; return (table, owner, sends of a key that was sent before)."""
+    """Enter every send; return (table, owner, sends of keys that were sent before)."""
     sends = 0
     for i in range(kind.size):
         sends += (kind[i] & 3) == SEND
@@ -219,7 +219,7 @@ def _apply(
     new_kind: NDArray[np.int8],
     new_key: Ints,
 ) -> Ints:
-    """Replace kind and key of the events that ``rows`` name, both sorted alike; return where.
+    """Replace kind and key of the events named by ``rows``, in the same sort order.
 
     The result is the event of each row, or -1 if it is not here.
     """
@@ -298,8 +298,8 @@ def _pair(
 def match(events: Events, names: Ints, wanted: Ints, patch: Patch = NO_PATCH) -> Matched:
     """Sort and pair a window's events.
 
-    ``names`` are the hashes of the processes' names. ``wanted`` are the keys that other windows ask
-    for (sorted).
+    ``names`` are the hashes of the processes' names. ``wanted`` are the keys that other windows
+    asked for (sorted).
     """
     events, real, ends = _split(events)
     start, row = sort_rows(events, names.size)
@@ -351,7 +351,7 @@ def match(events: Events, names: Ints, wanted: Ints, patch: Patch = NO_PATCH) ->
 
 
 def _ties(marked: NDArray[np.int8], key: Ints, clash: Ints) -> Ints:
-    """Return what each event of the same seq as the one before it is, compared with that one."""
+    """Compare each event with the previous one if they share a seq; return the results."""
     kind = marked[clash] & 3
     is_same = (kind == marked[clash - 1] & 3) & (key[clash] == key[clash - 1])
     return np.where(is_same, REPEATED, np.where(kind == LOCAL, TIED_LOCAL, TIED)).astype(np.int64)
@@ -363,7 +363,7 @@ def split_ends(events: Events) -> Events:
 
 
 def _split(events: Events) -> tuple[Events, Ints | None, Events]:
-    """Return (events, their rows, ends of edges); without edges the rows are None: all of them."""
+    """Return (events, their rows, ends of edges); rows are None without edges, meaning all."""
     is_end = (events.kind & 3) == SIGNAL
     if not is_end.any():
         return events, None, no_events()

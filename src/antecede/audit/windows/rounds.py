@@ -1,4 +1,4 @@
-"""Run windows, and run some again with more to tell, until they can be joined.
+"""Run windows, and repeat some to get more information, until they can be joined.
 
 Every arrangement shares this loop. An arrangement can run a group of neighbouring windows as one:
 in this process, in Spark tasks that read their own slices, or in Spark tasks that get packed blobs.
@@ -25,7 +25,7 @@ from antecede.memory import require_memory
 
 #: After this many rounds the log is checked as one window.
 ROUNDS_MAX = 12
-#: The least bytes that a window and the join take for each pair of processes.
+#: The least memory, in bytes, that a window and the join need for each pair of processes.
 BYTES_PER_PAIR = 40
 
 Group = tuple[int, int]  # the first and the last window of a group
@@ -43,7 +43,7 @@ class Arrangement(Protocol):
     """Where and how windows run."""
 
     facts: Mapping[str, str]  # for the summary
-    rejected: int = 0  # rows that are not events, where windows do not count them
+    rejected: int = 0  # rows that are not events, if windows do not count them
     has_clocks: bool = False
     alias: Mapping[int, int] = MappingProxyType({})  # new keys of messages -> those of their names
     ahead: Sequence[tuple[int, int, int]] = ()  # events whose clock is ahead: process, seq, key
@@ -61,9 +61,9 @@ class Arrangement(Protocol):
         """Return the names of messages that no window has named, by key."""
 
     def dests(self, messages: Sequence[Open]) -> Mapping[int, tuple[str, ...] | None]:
-        """Return the destinations of messages for which no window gave them, by key.
+        """Return the destinations of messages, by key, that no window gave.
 
-        By default none: windows give all there are, if they have the names.
+        None by default: windows that have the names give all destinations.
         """
         return dict.fromkeys(message.key for message in messages)
 
@@ -100,7 +100,7 @@ class _Questions:
         self.earliest: dict[int, int] = {}  # key -> process whose send came first
 
     def ask(self) -> list[Window]:
-        """Run the groups that have no result yet; return all results."""
+        """Run the groups without a result; return all results."""
         todo = [group for group in self.groups if group not in self.results]
         work = []
         for group in todo:
@@ -111,7 +111,7 @@ class _Questions:
         return [self.results[group] for group in self.groups]
 
     def merge(self, cuts: set[int]) -> None:
-        """Remove cuts, given as numbers of the groups that end at them."""
+        """Remove cuts, given as the numbers of the groups that end at them."""
         merged: list[Group] = []
         for number, group in enumerate(self.groups):
             if number and number - 1 in cuts:
@@ -123,7 +123,7 @@ class _Questions:
             self.results.clear()
 
     def want(self, number: int, keys: set[int]) -> None:
-        """Ask a group to describe ``keys``, besides those it was asked for before."""
+        """Ask a group to describe ``keys``, in addition to earlier ones."""
         group = self.groups[number]
         request = self.requests.get(group, Request())
         keys = keys | set(request.wanted.tolist())
@@ -147,7 +147,7 @@ class _Questions:
             self.requests[group] = replace(request, senders=None)  # Keys have changed.
 
     def find_earliest(self, joined: Joined) -> bool:
-        """Compare the origins of messages; return whether there is anything to run again."""
+        """Compare the origins of messages; return whether anything has to run again."""
         undescribed = False
         found: dict[int, int] = {}
         for name, rivals in self.settled.rivals.items():
@@ -186,7 +186,7 @@ class _Questions:
             self.requests[group] = replace(self.requests.get(group, Request()), senders=senders)
 
     def follow(self, needs: Needs) -> None:
-        """Do what the join needs; merging comes first, because it changes the rest."""
+        """Do what the join needs; merge first, because that changes the rest."""
         if needs.merge:
             self.merge(needs.merge)
         elif needs.resent:
@@ -219,7 +219,7 @@ def check(arrangement: Arrangement) -> Answer:
 
 
 def _came_back(arrangement: Arrangement, joined: Joined, windows: Sequence[Window]) -> set[int]:
-    """Return the messages that their own senders delivered although they are for others."""
+    """Return the messages that their own senders delivered although they were for others."""
     some = joined.came_back()
     stated = _destinations(arrangement, windows, some)
     return {
@@ -232,7 +232,7 @@ def _came_back(arrangement: Arrangement, joined: Joined, windows: Sequence[Windo
 def _check(
     arrangement: Arrangement, questions: _Questions
 ) -> tuple[Joined, list[Lost], list[Window], int]:
-    """Run windows until they can be joined; return also how many rounds that took."""
+    """Run windows until they can be joined; return also the number of rounds."""
     for rounds in range(1, ROUNDS_MAX + 2):
         windows = questions.ask()
         arrangement.confirm(windows)
@@ -262,7 +262,7 @@ def absent(arrangement: Arrangement, answer: Answer) -> list[tuple[int, int]]:
     """Return (key, process) where a stated destination in the log has not delivered a message."""
     dests = partial(_destinations, arrangement, answer.windows)
     found = answer.joined.undelivered(dests, arrangement.names)
-    # Messages that were settled have theirs with them.
+    # Settled messages have their own destinations.
     return [(key, p) for key, p in found if key not in answer.settled.alias]
 
 
@@ -275,7 +275,7 @@ def has_strangers(arrangement: Arrangement, answer: Answer) -> bool:
 
 
 def shows_gaps(answer: Answer, absent: list[tuple[int, int]]) -> bool:
-    """Return whether a clock counts a send, addressed to its process, that never came there."""
+    """Return whether a clock counts a send addressed to its process but never delivered there."""
     joined = answer.joined
     unaddressed = [m for m in joined.unaddressed() if m.key not in answer.settled.alias]
     places = [(joined.open[key], [p]) for key, p in absent]
@@ -291,7 +291,7 @@ def shows_gaps(answer: Answer, absent: list[tuple[int, int]]) -> bool:
 def hidden(
     arrangement: Arrangement, answer: Answer, absent: list[tuple[int, int]], *, until_end: bool
 ) -> Hidden | None:
-    """Return what the events that the log lacks can hide, if anything."""
+    """Return what the events missing from the log can hide, if anything."""
     if until_end and not _is_strange(answer) and not answer.settled.undelivered:
         return _unaddressed(answer)
     if sum(window.events for window in answer.windows) > EVENTS_MAX:
@@ -301,14 +301,14 @@ def hidden(
 
 
 def _is_strange(answer: Answer) -> bool:
-    """Return whether deliveries in the log bring order that it does not show."""
+    """Return whether deliveries in the log bring order that the log does not show."""
     settled = answer.settled
     known = [settled.alone.get(key, "") for _, _, key in answer.joined.unsent]
     return any(why is not None for why in known) or bool(settled.maybe or settled.unknown)
 
 
 def _unaddressed(answer: Answer) -> Hidden | None:
-    """Find a send that nobody delivered, to unknown destinations, of which some have an effect."""
+    """Find an undelivered send to unknown destinations, if a process has one of its effects."""
     final = answer.joined.final
     for message in answer.joined.unaddressed():
         reached = np.flatnonzero(final[:, message.sender] >= message.position)
@@ -319,7 +319,7 @@ def _unaddressed(answer: Answer) -> Hidden | None:
 
 
 def add_chains(arrangement: Arrangement, answer: Answer, wanted: Sequence[Late]) -> None:
-    """Find the chains that cross the borders of windows."""
+    """Find the chains that cross window borders."""
     chains = answer.joined.chains
     spans: dict[Group, list[Late]] = {}
     for late in wanted:

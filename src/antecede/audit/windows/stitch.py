@@ -1,7 +1,7 @@
 """What is missing before windows can be joined, and the arithmetic of joining them.
 
 Windows that cannot be joined are not an error: :func:`ask` returns what they still have to
-describe, or which cuts separate nothing and have to go.
+describe, or which useless cuts must be removed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _check_order(windows: Sequence[Window], needs: Needs) -> None:
 
 
 def _check_resent(windows: Sequence[Window], needs: Needs) -> None:
-    """Find keys that were sent several times, which have to be settled first."""
+    """Find keys that were sent several times, which must be settled first."""
     for window in windows:
         needs.resent.update(window.resent[:, 2].tolist())
     if len(windows) > 1:
@@ -93,7 +93,7 @@ def _check_arrivals(windows: Sequence[Window], needs: Needs) -> None:
 def _find_cut_out(windows: Sequence[Window], needs: Needs) -> None:
     """Keep a delivery that was cut out of a cycle in one window with its repetitions.
 
-    Windows ignore repetitions by themselves, but not those of a delivery that was cut out.
+    Windows ignore repetitions, except those of a delivery that was cut out.
     """
     cut_out: dict[tuple[int, int], int] = {}
     for number, window in enumerate(windows):
@@ -107,7 +107,7 @@ def _find_cut_out(windows: Sequence[Window], needs: Needs) -> None:
 def _find_strangers(
     windows: Sequence[Window], strangers: dict[int, list[int]], needs: Needs
 ) -> None:
-    """Look for keys among all sends: an earlier window must describe them, or cuts must go."""
+    """Find keys among all sends: an earlier window must describe them, or cuts must be removed."""
     keys = np.sort(np.fromiter(strangers, np.int64))
     for number, window in enumerate(windows):
         if not window.sends.size:

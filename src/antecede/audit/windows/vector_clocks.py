@@ -2,10 +2,10 @@
 
 An entry of a clock names a process q and a number r: the event follows the r-th event of q, by seq,
 or, if the clocks of all events of q count q itself, those that they count up to r: so a log that
-lacks events of q is read rightly. Only what is new to the process needs an edge. An entry above q's
-last event counts as that event, and is reported. Entries below 1, of the event's own process and
-of processes without events say nothing; but an entry below 1 of the event's own process says that
-the event may follow more than its clock states.
+lacks events of q is read correctly. Only what is new to the process needs an edge. An entry above
+q's last event counts as that event, and is reported. Entries below 1, of the event's own process
+and of processes without events mean nothing; but an entry below 1 of the event's own process says
+that the event may follow more than its clock states.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from antecede.events.arrow_columns import codes_of
 def clock_edges(
     events: Events, clock: Column, names: list[str]
 ) -> tuple[Events, list[tuple[int, int, int]]]:
-    """Return (ends of edges, events whose clock is ahead of the log, as process, seq and key).
+    """Return (ends of edges, (process, seq, key) of events whose clock is ahead of the log).
 
     ``events`` are all events of the log, and ``clock`` is the column of their clocks.
     """
@@ -82,7 +82,7 @@ def _entries(clock: Column, names: list[str]) -> tuple[Ints, Flags, Ints, Ints]:
 
 
 def _repeats(events: Events, row: Ints) -> Flags:
-    """Return which events, in order, are the one before them once more."""
+    """Return which events, in order, repeat the one before them."""
     found = np.zeros(row.size, np.bool_)
     found[1:] = True
     for column in (events.process, events.seq, events.kind & 3, events.key):
@@ -97,8 +97,8 @@ def _numbers(
 ) -> Ints:
     """Return the numbers by which clocks count events, in order.
 
-    They are those that the clocks of a process give its own events, if all do. Else they are its
-    events, counted; rows that repeat an event have its number.
+    They come from the clocks of a process's own events, if all of them give one. Otherwise its
+    events are counted; rows that repeat an event have its number.
     """
     own, counted = np.zeros(row.size, np.int64), np.zeros(row.size, np.int64)
     for p in range(start.size - 1):
@@ -121,7 +121,7 @@ def _numbers(
 def _news(
     start: Ints, row: Ints, numbers: Ints, offsets: Ints, process: Ints, count: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return (event, process, rank) of what clocks newly say, and the events ahead of the log."""
+    """Return (event, process, rank) of what is new in clocks, and the events ahead of the log."""
     n = start.size - 1
     size, found = 0, np.empty((process.size, 3), np.int64)
     ahead, many = np.empty(row.size, np.int64), 0
@@ -157,7 +157,7 @@ def _mixed(value: Scalar) -> Scalar:
 
 @jit
 def _edge_keys(count: int) -> Ints:
-    """Return different keys that look like hashes."""
+    """Return distinct keys that look like hashes."""
     keys = np.empty(count, np.int64)
     for e in range(count):
         keys[e] = np.int64(_mixed(np.uint64(e + 1) * np.uint64(0x9E3779B97F4A7C15)))

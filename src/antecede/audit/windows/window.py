@@ -22,15 +22,15 @@ from antecede.audit.windows.matching import (
     match,
 )
 
-#: How many violations of a window get their chain right away.
+#: How many violations of a window get their chain at once.
 WORST = 100
-#: Incoming messages with an unknown sender have a bit each: at most this many, or per process.
+#: The most incoming messages of unknown sender, each of which needs a bit; or this per process.
 BITS_MAX = 4096
 BITS_PER_PROCESS = 32
-#: With more open (message, process) pairs than this, only the wanted ones are described in full.
+#: With more open (message, process) pairs, only the wanted ones are described in full.
 DETAILED_MAX = 8_000_000
 
-#: Stands for the message of an event that has none.
+#: The message key of an event that has no message.
 NO_KEY = 0
 _NO_KEYS = np.empty(0, np.int64)
 _none = np.empty((0, 9), np.int64).copy  # a table without rows
@@ -42,7 +42,7 @@ class Request:
 
     ``wanted`` are the keys that later windows ask for. ``patch`` settles messages that were sent
     several times. ``senders`` maps the keys that enter the window to the process that sent them and
-    the place of the send in that process's order; it is given when there are too many keys for a
+    the place of the send in that process's order; they are given when there are too many keys for a
     bit each.
     """
 
@@ -90,7 +90,7 @@ class Window:
     redelivered: Ints  # rows (process, seq, key)
     cycles: Ints = field(default_factory=_none)
     edge_cycles: Ints = field(default_factory=_none)
-    clashes: Ints  # rows (process, seq, key, what it is beside the event of the same seq)
+    clashes: Ints  # rows (process, seq, key, comparison with the event of the same seq)
     resent: Ints
     cross: Ints  # b -> sender, where the driver gave senders; else -1
     rows: Ints = field(
@@ -108,7 +108,7 @@ class Window:
 
 
 class _Work:
-    """The steps of one window, with what they share."""
+    """The steps of checking one window, with their shared data."""
 
     def __init__(self, events: Events, names: Ints, request: Request) -> None:
         self.n = names.size
@@ -124,9 +124,9 @@ class _Work:
             self.detailed = np.flatnonzero(np.isin(self.open_keys, request.wanted))
 
     def _senders(self) -> Ints:
-        """Return the sender of each incoming key, -1 if unknown, keys of a sender in send order.
+        """Return the sender of each incoming key, or -1, keys of one sender in send order.
 
-        If all senders are given, a key without one was never sent; its deliveries stand alone.
+        If the senders are given, a key without one was never sent, and its deliveries stand alone.
         """
         m, given = self.m, self.request.senders
         senders = np.full(m.incoming.size, -1, np.int64)
@@ -155,11 +155,11 @@ class _Work:
 
     @property
     def symbols(self) -> Ints:
-        """The senders for a sweep. If all are given, a key without one stands alone: no bit."""
+        """The senders for a sweep; if they are given, a key without one stands alone: no bit."""
         return self.senders if self.request.senders is None else np.maximum(self.senders, 0)
 
     def run(self, keep: Ints) -> Run:
-        """Run the vectors; if there are cycles, cut them out and run again."""
+        """Run the vectors; if there are cycles, remove them and run again."""
         found = sweep(self.m, self.symbols, keep=keep)
         if found.stalled:
             m = self.m
@@ -272,7 +272,7 @@ def _rows(m: Matched, i: Ints) -> Ints:
 
 
 def _rises(work: _Work, found: Ints) -> Ints:
-    """Return the rises, process by process, with what the driver needs to know of each."""
+    """Return the rises by process, with what the driver needs to know of each."""
     m, i = work.m, found[:, 0]
     link = m.link[i]
     sender = np.where(link >= 0, m.who[np.maximum(link, 0)], -1)
@@ -288,7 +288,7 @@ def late_queries(m: Matched, late: Ints) -> Ints:
 
 
 def _open_pairs(work: _Work, run: Run) -> Ints:
-    """Return rows (u, process, sender, rank): an effect of u was delivered there, u was not."""
+    """Return rows (u, process, sender, rank) where an effect of u, but not u, was delivered."""
     detailed = work.detailed[work.detailed < work.sends.size]
     m, opens = work.m, work.opens[detailed]
     sender = m.who[opens].astype(np.int64)
@@ -327,7 +327,7 @@ def _worst_paths(
 ) -> dict[int, Ints]:
     """Return the chains of the window's worst violations, each as a list of sends.
 
-    All that are as late as the last of these are among them, unless they are many.
+    Ties with the last of these are included, unless there are many.
     """
     if not late.size:
         return {}
@@ -367,7 +367,7 @@ def find_chains(
 
 
 def _named_events(work: _Work, found: Ints) -> Ints:
-    """Return an event for every message that the window's tables mention.
+    """Return an event for every message in the window's tables.
 
     ``found`` are events of such messages. Messages that are open, or were sent several times, get
     all their sends, which show whether they are one message and what its destinations are.
