@@ -181,8 +181,9 @@ class Churn:
         later = [each for each in self.views if each > number]
         if self.protocol not in RELAYED or not later:
             return False
-        (before,), (after,) = self.views[number], self.views[min(later)]
-        return not set(before) <= set(after)
+        (before,) = self.views[number]
+        # A view may not be over yet when further processes are removed.
+        return any(not set(before) <= set(after) for each in later for after in self.views[each])
 
     def crash(self, name: str) -> None:
         """Crash a host if it runs; start it again soon."""

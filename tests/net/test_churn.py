@@ -40,6 +40,7 @@ def test_random_faults_and_changes(block: int, tmp_path: Path) -> None:
         ("central", 107),
         ("broadcast", 128),
         ("matrix", 30),
+        ("flooding", 519),
     ],
 )
 def test_schedules_that_failed_once(protocol: str, seed: int, tmp_path: Path) -> None:
