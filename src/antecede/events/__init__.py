@@ -1,8 +1,8 @@
 """The event log: one row per send, delivery or local event of a process.
 
-Any program can write one, with one call per event and nothing else installed. ``antecede audit``,
-``advise`` and ``report`` read it. Two formats need no extras: JSON lines, and CSV with a header
-(a file name that ends in ``.csv``)::
+Any program can write one, with one call per event and without other packages. ``antecede audit``,
+``advise`` and ``report`` read it. Two formats need no extras: JSON lines, and CSV with a header (a
+file name that ends in ``.csv``)::
 
     with EventLog("shop.jsonl", process="billing") as log:
         log.send("order-17/invoice", ["mail", "stock"])

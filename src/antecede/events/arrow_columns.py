@@ -1,8 +1,8 @@
-"""What an event is, in Arrow: columns of any type become plain, and a mask tells which rows fit.
+"""What an event is, in Arrow: columns of any type become plain, and a mask selects valid rows.
 
 Parquet has many types for the same thing (dictionaries, views, large and fixed-size lists, bytes,
-integers as names). ``plain_table`` turns them into one form where a table comes in, so that nothing
-behind it needs to know. A value without a plain form becomes null. ``is_event`` then follows
+integers as names). ``plain_table`` converts them to one form where a table is read, so that later
+code need not care. A value without a plain form becomes null. ``is_event`` then follows
 ``events.tables.EVENT_SCHEMA``.
 """
 
@@ -76,9 +76,9 @@ def _can_hold(holds: str, kind: Column) -> bool:
         return _can_hold(NAME, kind.value_type) or bool(pa.types.is_null(kind.value_type))
     if pa.types.is_dictionary(kind):
         return holds in {NAME, KIND} and _can_hold(holds, kind.value_type)
-    # Spark sees unsigned longs as decimals.
+    # Spark reads unsigned longs as decimals.
     is_whole: bool = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
-    if holds == WHOLE:  # A column with gaps has floating point numbers in pandas.
+    if holds == WHOLE:  # pandas holds a column with gaps as floating point numbers.
         return is_whole or bool(pa.types.is_floating(kind))
     if holds == SECONDS:
         is_date: bool = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
@@ -93,7 +93,7 @@ def _is_text(kind: Column) -> bool:
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return the event columns of a table in their plain form; refuse what cannot have one."""
+    """Return the event columns of a table in plain form; refuse what has none."""
     require_columns(table.column_names)
     twice = [name for name in (*EVENT_COLUMNS, CLOCK) if table.column_names.count(name) > 1]
     if twice:
@@ -118,7 +118,7 @@ def _strings(column: Column) -> Column:
         return _strings(column.cast(kind.value_type))
     try:
         text = column.cast(pa.string())
-    except pa.ArrowException:  # Only bytes can fail: decode each name by itself.
+    except pa.ArrowException:  # Only bytes can fail: decode each name separately.
         text = None
     if text is not None and _is_utf8(text):
         return text
@@ -128,7 +128,7 @@ def _strings(column: Column) -> Column:
 
 
 def _is_utf8(column: Column) -> bool:
-    """Return whether strings are what they are called; files may hold any bytes as strings."""
+    """Return whether strings really are UTF-8; files may hold any bytes as strings."""
     try:
         column.validate(full=True)
     except pa.ArrowException:
@@ -144,7 +144,7 @@ def _decoded(name: bytes | None) -> str | None:
 
 
 def _longs(column: Column) -> Column:
-    """Return whole numbers as 64-bit integers; what does not fit becomes null."""
+    """Return whole numbers as 64-bit integers; values that do not fit become null."""
     if pa.types.is_uint64(column.type) or pa.types.is_decimal(column.type):
         wide = column.cast(_WIDE)
         fits = pc.and_(
@@ -160,7 +160,7 @@ def _longs(column: Column) -> Column:
 
 
 def _seconds(column: Column) -> Column:
-    """Return times as numbers; those that are not finite, or no dates, become null."""
+    """Return times as numbers; times that are not finite, or not dates, become null."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         parts = pa.timestamp("us" if pa.types.is_date(kind) else kind.unit)
@@ -182,7 +182,7 @@ def _seconds_of_text(text: str | None) -> float | None:
 
 
 def seconds_in(column: Column) -> Column:
-    """Return a column of times of any type as seconds; refuse what cannot be times."""
+    """Return a column of times of any type in seconds; refuse what cannot be times."""
     if pa.types.is_null(column.type):
         return column.cast(pa.float64())
     require_types(pa.schema([("time", column.type)]))
@@ -211,7 +211,7 @@ def _lists(column: Column) -> Column:
 
 
 def _clocks(column: Column) -> Column:
-    """Return clocks as maps from strings to counts; entries without a plain form are left out."""
+    """Return clocks as maps from strings to counts, without entries that have no plain form."""
     parts = []
     for chunk in column.chunks:
         if chunk.type == CLOCKS and not chunk.items.null_count and _is_utf8(chunk):
@@ -233,7 +233,7 @@ _PLAIN = {NAME: _strings, WHOLE: _longs, KIND: _strings, NAMES: _lists, SECONDS:
 
 
 def is_event(table: pa.Table, *, plain: bool = False) -> Flags:
-    """Return which rows are events; names may be strings or dictionaries of them.
+    """Return which rows are events; names may be strings or dictionary-encoded strings.
 
     A ``plain`` table comes from :func:`plain_table`, which has checked its encoding.
     """
@@ -256,7 +256,7 @@ def is_event(table: pa.Table, *, plain: bool = False) -> Flags:
 
 
 def _decodable(table: pa.Table) -> pa.Table:
-    """Return a table with names null that are not UTF-8; nearly always the same table."""
+    """Return a table in which names that are not UTF-8 are null; usually the same table."""
     for column in EVENT_SCHEMA:
         if column.holds in {NAME, NAMES} and column.name in table.column_names:
             values = table.column(column.name)
@@ -279,7 +279,7 @@ def _filled(column: Column, holds: str) -> Flags:
 
 
 def _all_named(column: Column) -> Flags:
-    """Return which lists are null or name all their members."""
+    """Return which lists are null or contain only names."""
     good = np.ones(len(column), np.bool_)
     start = 0
     for chunk in column.chunks:
@@ -297,7 +297,7 @@ def _lengths(names: Column) -> Ints:
 
 
 def strings_of(column: Column) -> Column:
-    """Return a column as strings, dictionaries of strings as they are."""
+    """Return a column as strings; dictionaries of strings stay as they are."""
     kind = column.type
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
         return column
@@ -311,7 +311,7 @@ def strings_of(column: Column) -> Column:
 
 
 def codes_of(column: Column, codes: dict[str, int]) -> Ints:
-    """Return the code of each string of a column that has few different ones; -1 if it has none."""
+    """Return the code of each string of a column with few distinct ones, or -1 without a code."""
     raw = {word.encode(): code for word, code in codes.items()}
 
     def codes_of_words(words: Column) -> Ints:
@@ -322,10 +322,10 @@ def codes_of(column: Column, codes: dict[str, int]) -> Ints:
 
 
 def _by_word(column: Column, values_of: Callable[[Column], Ints], null: int) -> Ints:
-    """Return the value of each string of a column, found once per different string."""
+    """Return the value of each string of a column, computed once per distinct string."""
     parts = []
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        values = np.append(values_of(coded.dictionary), null)  # The last one is for nulls.
+        values = np.append(values_of(coded.dictionary), null)  # The last value is for nulls.
         parts.append(values[np.asarray(coded.indices.fill_null(values.size - 1))])
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

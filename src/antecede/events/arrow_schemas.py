@@ -18,7 +18,7 @@ from antecede.events.tables import (
     WHOLE,
 )
 
-#: The Arrow type of what an event's column holds.
+#: The Arrow type for each kind of content of an event's column.
 EVENT_TYPES: dict[str, pa.DataType] = {
     NAME: pa.string(),
     WHOLE: pa.int64(),

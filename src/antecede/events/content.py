@@ -1,4 +1,4 @@
-"""All that a file, a pipe or standard input has, within limits: some never end."""
+"""Read everything from a file, a pipe or standard input, within limits: some never end."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from antecede.memory import GIB, machine_bytes
 
 #: The path that stands for standard input.
 STDIN = "-"
-#: Which part of the memory the input of a pipe may take; to work on it takes a multiple.
+#: The input of a pipe may take one part in so many of the memory, as processing needs a multiple.
 _SHARE = 4
 _PIECE = 1 << 20
 
 
 def title_of(path: str | os.PathLike[str]) -> str:
-    """Return what a file is called in messages."""
+    """Return a file's name for messages."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path can be read only once, as a pipe; refuse devices, which may not end."""
+    """Return whether a path is a pipe, readable only once; refuse devices, which may not end."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
@@ -36,7 +36,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def stream_content(path: str | os.PathLike[str]) -> bytes:
-    """Return all that comes out of a pipe, or of standard input if the path is ``-``."""
+    """Return all content of a pipe, or of standard input if the path is ``-``."""
     if str(path) != STDIN:
         with Path(path).open("rb", buffering=0) as file:
             return _all_of(file.fileno(), title_of(path))
@@ -45,7 +45,7 @@ def stream_content(path: str | os.PathLike[str]) -> bytes:
         raise LogError(reason, path=STDIN, reason=reason)
     try:
         number = sys.stdin.fileno()
-    except (OSError, AttributeError):  # not a file of the system, as in tests
+    except (OSError, AttributeError):  # not a real file, as in tests
         return sys.stdin.buffer.read()
     mode = os.fstat(number).st_mode
     is_null = stat.S_ISCHR(mode) and os.fstat(number).st_rdev == Path(os.devnull).stat().st_rdev
@@ -67,7 +67,7 @@ def _rest_of(_stdin: TextIO) -> bytes:
 
 
 def _all_of(number: int, name: str) -> bytes:
-    """Read in pieces: Ctrl-C is noticed between two of them."""
+    """Read in pieces, so that Ctrl-C takes effect between them."""
     pieces, size, most = [], 0, machine_bytes() / _SHARE
     while piece := os.read(number, _PIECE):
         pieces.append(piece)

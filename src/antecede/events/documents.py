@@ -1,4 +1,4 @@
-"""JSON documents of a file, on lines or one after the other, and what they are wrapped in."""
+"""JSON documents of a file, on lines or one after the other, and their unwrapped records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DECODER = json.JSONDecoder()
 
 
 def documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, object]]:
-    """Yield the JSON documents of a file, each with its line: one after the other, or on lines."""
+    """Yield each JSON document of a file with its line: one after the other, or on lines."""
     first = text.lstrip().partition("\n")[0]
     whole = None if _is_json(first) else _one_after_the_other(text)
     if whole is not None:
@@ -33,7 +33,7 @@ def documents(text: str, rejected: list[Rejected]) -> Iterator[tuple[int, object
 
 
 def _one_after_the_other(text: str) -> list[tuple[int, object]] | None:
-    """Return the documents that a text consists of, or None if something else is in it."""
+    """Return the documents of a text that holds only documents, or None."""
     found: list[tuple[int, object]] = []
     at = _after_blanks(text, 0)
     line = 1 + text.count("\n", 0, at)
@@ -62,16 +62,16 @@ def _is_json(text: str) -> bool:
 
 
 def quoted(value: object) -> str:
-    """Return a part of a document as the text of a rejected row."""
+    """Return part of a document as the text of a rejected row."""
     return json.dumps(value)[:QUOTED_CHARS]
 
 
 def unwrapped(document: object) -> Iterator[object]:
-    """Yield what an answer or an export of Elasticsearch or Loki is about; else the document.
+    """Yield the records in an answer or export of Elasticsearch or Loki; else the document.
 
-    Elasticsearch wraps records as ``hits`` of an answer, or each by itself; Loki has streams of
-    lines with common labels, or each line by itself. A line that is a JSON object becomes part of
-    its record.
+    Elasticsearch wraps records as ``hits`` of an answer, or each separately; Loki has streams of
+    lines with common labels, or separate lines. A line that is a JSON object becomes part of its
+    record.
     """
     if isinstance(document, list) and document and all(map(_is_wrapped, document)):
         for part in document:
@@ -115,7 +115,7 @@ def _lines(stream: object) -> Iterator[object]:
 
 
 def _line(labels: object, time: object, line: object) -> dict[str, object]:
-    """Return a record: the labels, the time, the line and, if that is an object, what is in it."""
+    """Return a record: the labels, the time, the line and, if that is an object, its parts."""
     record: dict[str, object] = {**labels} if isinstance(labels, Mapping) else {}
     record |= {"timestamp": time, "line": line}
     if isinstance(line, str) and line.lstrip().startswith("{"):

@@ -1,7 +1,7 @@
 """Events as they are found in text or records: their parts as text, which may be incomplete.
 
-The formats text and records share it: processes may be named by files, order may be that of lines
-or times, and ids may have to be told apart by the other ends of messages.
+The formats text and records share this module: processes may be named by files, order may be that
+of lines or times, and ids may have to be distinguished by the other ends of messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BETWEEN_DESTS = re.compile(r"[\s,;]+")
 
 @dataclass(frozen=True)
 class Draft:
-    """An event as it was found: its file, its line, and its groups by name."""
+    """An event as found in a log: its file, its line, and its groups by name."""
 
     source: Source
     line: int
@@ -31,7 +31,7 @@ class Draft:
     groups: dict[str, str]
     quoted: str
     is_record: bool = False
-    """Whether its time, if it has one, tells more about its order than its line."""
+    """Whether its time, if any, says more about its order than its line does."""
 
 
 def log_of_drafts(drafts: Sequence[Draft], rejected: list[tuple[Source, Rejected]]) -> Log:
@@ -52,9 +52,9 @@ def log_of_drafts(drafts: Sequence[Draft], rejected: list[tuple[Source, Rejected
 
 
 def _why_undecidable(found: Sequence[tuple[Draft, Event]]) -> str | None:
-    """Say that a file seems to hold the events of several processes, or return None.
+    """Return why the log is undecidable, or None: a file seems to hold several processes' events.
 
-    A process named after its file that got what it sent itself is probably more than one.
+    A process named after its file that received its own sends is probably more than one.
     """
     processes = {event.process for _, event in found}
     sent = {event.message for _, event in found if event.kind == SEND}
@@ -70,9 +70,9 @@ def _why_undecidable(found: Sequence[tuple[Draft, Event]]) -> str | None:
 
 
 def _event(draft: Draft) -> Event | str:
-    """Return an event, its seq 0 if the log has none, or the reason why it is not valid.
+    """Return an event, with seq 0 if the log has none, or the reason why it is not valid.
 
-    If the log names the other end of the message, this is not yet part of the message's id.
+    If the log names the other end of the message, the message's id does not include it yet.
     """
     groups, source = draft.groups, draft.source
     word = groups.get("kind", "")
@@ -102,7 +102,7 @@ def _other_end(draft: Draft, kind: str) -> str | None:
 
 
 def _paired(found: Sequence[tuple[Draft, Event]]) -> list[tuple[Draft, Event]]:
-    """Return events with the ends of messages in their ids, counted in the order of processes."""
+    """Return events whose message ids include both ends, counted in the order of processes."""
     pairing = Pairing()
     events = list(found)
     for place, (draft, event) in sorted(enumerate(found), key=lambda item: item[1][1].seq):
@@ -122,7 +122,7 @@ def _process_of(source: Source) -> str:
 
 
 def _are_timed(own: list[tuple[Draft, Event]]) -> bool:
-    """Return whether times tell the order: records are often exported in another, latest first."""
+    """Return whether times give the order: records are often exported in another, latest first."""
     times = [event.time for _, event in own]
     if not all(draft.is_record for draft, _ in own) or None in times:
         return False
@@ -132,7 +132,7 @@ def _are_timed(own: list[tuple[Draft, Event]]) -> bool:
 
 
 def _in_order(found: Sequence[tuple[Draft, Event]]) -> list[tuple[Draft, Event]]:
-    """Return events with their places in the order of their process."""
+    """Return events numbered in the order of their process."""
     processes: dict[str, list[tuple[Draft, Event]]] = {}
     for draft, event in found:
         processes.setdefault(event.process, []).append((draft, event))

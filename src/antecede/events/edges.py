@@ -1,7 +1,7 @@
-"""Edge lists: one line ``source destination time`` per message, as network data sets have it.
+"""Edge lists: one line ``source destination time`` per message, as in network data sets.
 
 Words are separated by blanks or commas, and further words are ignored. Blank lines, lines that
-begin with ``#`` or ``%``, and a first line of column names are skipped. A line of fewer words, or
+begin with ``#`` or ``%``, and a first line of column names are skipped. A line with fewer words, or
 whose time is not a finite number, is rejected. Lines of equal source and time are one multicast.
 """
 
@@ -22,18 +22,18 @@ _SKIPPED = ("#", "%")
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """One message of an edge list; ``line`` is the first that names it."""
+    """One message of an edge list; ``line`` is its first line."""
 
     line: int
     source: str
     dests: tuple[str, ...]
     time: float
     lines: int = field(default=1, compare=False)
-    """How many lines name it."""
+    """Its number of lines."""
 
 
 def read_edges(path: str | os.PathLike[str], rejected: list[Rejected]) -> list[Multicast]:
-    """Read an edge list, messages in the order of time; invalid lines go to ``rejected``."""
+    """Read an edge list, messages in order of time; invalid lines go to ``rejected``."""
     with ours("read the edge list", path):
         text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
     return parse_edges(text, rejected)
@@ -47,7 +47,7 @@ def parse_edges(text: str, rejected: list[Rejected]) -> list[Multicast]:
 def multicasts(
     edges: Iterable[tuple[int, str, str, object]], rejected: list[Rejected]
 ) -> list[Multicast]:
-    """Gather edges (line, source, destination, time) into messages in the order of time."""
+    """Group edges (line, source, destination, time) into messages in order of time."""
     found: dict[tuple[str, float], tuple[int, list[str]]] = {}
     for line, source, dest, time in edges:
         if isinstance(time, int | float) and math.isfinite(time):

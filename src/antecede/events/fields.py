@@ -1,4 +1,4 @@
-"""Logs that have the parts of an event under other names: where to find each part.
+"""Logs in which the parts of an event have other names: where to find each part.
 
 ``fields`` maps a part of an event, such as ``message``, to a column or to a path in a record, such
 as ``labels.order_id``. With such a mapping, kinds may be words such as ``sent`` and ``received``.
@@ -15,7 +15,7 @@ from antecede.errors import LogError, UsageError, shown
 from antecede.events.kinds import kind_of
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
 
-#: The parts that a mapping may name; the last three help where the others do not tell.
+#: The parts that a mapping may name; the last three help where the others do not suffice.
 PARTS = (*EVENT_COLUMNS, CLOCK, "to", "from", "event")
 
 
@@ -35,7 +35,7 @@ def fields_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def require_parts(fields: Mapping[str, str]) -> None:
-    """Refuse a mapping of what is no part of an event."""
+    """Refuse a mapping of something that is not part of an event."""
     for part, path in fields.items():
         if part not in PARTS:
             msg = f"an event has no part {part!r}; its parts are {', '.join(PARTS)}"
@@ -46,7 +46,7 @@ def require_parts(fields: Mapping[str, str]) -> None:
 
 
 def require_paths(records: Iterable[object], fields: Mapping[str, str]) -> None:
-    """Refuse a path that no record has: a slip of the pen would make another log of it."""
+    """Refuse a path that no record has: a typing error would change the meaning of the log."""
     absent, first = dict(fields), None
     for record in records:
         if isinstance(record, Mapping):
@@ -64,7 +64,7 @@ def require_paths(records: Iterable[object], fields: Mapping[str, str]) -> None:
 
 
 def names_in(record: object) -> str:
-    """Return the paths of what a record has, as many as fit into a line."""
+    """Return the paths in a record, as many as fit into a line."""
     found = list(_paths(record))
     return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
 
@@ -81,7 +81,7 @@ def _paths(record: object, above: str = "") -> Iterator[str]:
 
 
 def value_at(record: object, path: str) -> Any:
-    """Return what a record has at a path; text that is JSON counts as what it says.
+    """Return the value at a path of a record; text that is JSON counts as its value.
 
     ``labels.order_id`` may be one key, or a key in an object.
     """
@@ -101,19 +101,19 @@ def value_at(record: object, path: str) -> Any:
 
 
 def picked(record: object, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the parts of an event that a record has."""
+    """Return the parts of an event found in a record."""
     found = {part: value_at(record, path) for part, path in fields.items()}
     return {part: value for part, value in found.items() if value is not None}
 
 
 def kinds_read(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return parts with the kind that its word means."""
+    """Return parts in which the word for the kind is replaced by the kind."""
     word = parts.get("kind")
     return parts | {"kind": kind_of(word) or word} if isinstance(word, str) else parts
 
 
 def renamed(table: Any, fields: Mapping[str, str]) -> Any:
-    """Return a table with the parts of an event under their own names."""
+    """Return a table in which the parts of an event have their standard names."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -141,8 +141,8 @@ def renamed(table: Any, fields: Mapping[str, str]) -> Any:
 def with_seq(table: Any) -> Any:
     """Return a table in which the events of each process have numbers.
 
-    If it has none, they come in the order of their times; equal times, and events without, stay in
-    the order of the rows.
+    If it has none, they are numbered by time; events with equal times or none stay in the order of
+    the rows.
     """
     import numpy as np
     import pyarrow as pa

@@ -1,12 +1,11 @@
-"""Names as 64 bits: the XXH64 that Spark's ``xxhash64`` computes, on Arrow string columns.
+"""Hashes of names: the XXH64 that Spark's ``xxhash64`` computes, for Arrow string columns.
 
 Both must agree bit for bit, because a log may be hashed in SQL or here, and the hash breaks ties
-between rows that contradict each other. Two names with the same hash are noticed if both are sent;
-the audit then hashes again with another ``salt``.
+between contradictory rows. Two names with the same hash are detected if both are sent; the audit
+then hashes again with another ``salt``.
 
-References
-----------
-Y. Collet. "xxHash fast digest algorithm", specification, version 0.1.1, section XXH64.
+References ---------- Y. Collet. "xxHash fast digest algorithm", specification, version 0.1.1,
+section XXH64.
 """
 
 from __future__ import annotations
@@ -130,8 +129,8 @@ def hash_column(column: Column, salt: int = 0) -> Ints:
 def hash_lists(column: Column) -> Ints:
     """Return, per list of names, the exclusive or of the hashes of its distinct names (null: 0).
 
-    It does not depend on their order. A send is complete when the exclusive or over the processes
-    that delivered it is the same.
+    It does not depend on their order. A send is complete when the same exclusive or over the
+    processes that delivered it is equal.
     """
     parts = []
     for chunk in column.chunks:
@@ -150,7 +149,7 @@ def hash_lists(column: Column) -> Ints:
 
 
 def string_buffers(chunk: Column) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Return the bytes and offsets of a string array, as arrays that Numba takes as writable."""
+    """Return the bytes and offsets of a string array, as arrays that Numba accepts as writable."""
     _, offsets, data = chunk.buffers()
     found = np.frombuffer(offsets, _offset_type(chunk.type))
     found = found[chunk.offset : chunk.offset + len(chunk) + 1]
@@ -183,7 +182,7 @@ def _writable(array: NDArray[Any]) -> NDArray[Any]:
 
 @jit
 def _hash_seeded(data: NDArray[np.uint8], ends: NDArray[Any], offsets: Ints, seeds: Ints) -> Ints:
-    """Return the hash of each string, with the seed of the list that it is in."""
+    """Return the hash of each string, with the seed of its list."""
     found = np.empty(offsets[-1], np.int64)
     for row in range(seeds.size):
         seed = np.uint64(seeds[row])
@@ -207,7 +206,7 @@ def hash_each(lists: Column, seeds: Ints) -> pa.Array:
     """Return lists of the hashes of strings; a list that is null has none."""
     lengths = np.asarray(lists.value_lengths().fill_null(0)).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    # Flattened, the strings of null lists and those outside a slice are left out.
+    # Flattening leaves out the strings of null lists and those outside a slice.
     words = lists.flatten()
     data, ends = string_buffers(words) if len(words) else (np.empty(0, np.uint8), np.zeros(1, int))
     hashes = _hash_seeded(data, ends, offsets, seeds)

@@ -1,4 +1,4 @@
-"""What Python programs hand over as a log: frames of any library, rows, and names of files."""
+"""Logs passed by Python programs: frames of any library, rows, and names of files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from antecede.events.sources import read, refuse_empty, sources_in
 
 
 def log_of(events: object, columns: Mapping[str, str] | None = None) -> Log:
-    """Read whatever holds the events of a log.
+    """Read the events of a log from any kind of object.
 
     That is a frame (Arrow, pandas, Polars, DuckDB, anything with ``__arrow_c_stream__``), a mapping
-    of columns, rows as mappings or events, or the paths of files. ``columns`` says what the parts
-    of an event are called there, such as ``{"message": "order_id"}``.
+    of columns, rows as mappings or events, or the paths of files. ``columns`` gives the names of an
+    event's parts there, such as ``{"message": "order_id"}``.
     """
     if not isinstance(columns, Mapping | None):
         msg = f"columns is {shown(columns)}; give a dict, such as {{'message': 'order_id'}}"
@@ -54,7 +54,7 @@ def log_of(events: object, columns: Mapping[str, str] | None = None) -> Log:
 
 
 def _sources(events: object, fields: Mapping[str, str]) -> list[Source]:
-    """Return the files that are meant, if paths or sources are given."""
+    """Return the files to read, if paths or sources are given, else None."""
     given: list[Any] = list(events) if isinstance(events, list | tuple) else [events]
     if all(isinstance(one, Source) for one in given):
         return given
@@ -90,7 +90,7 @@ def _table(events: Any) -> pa.Table | None:
 
 
 def _plain_names(table: pa.Table) -> pa.Table:
-    """Return a frame whose numbers that name something are whole: pandas makes them fractions."""
+    """Return a frame in which numbers used as names are whole: pandas makes them fractions."""
     for name in ("process", "message"):
         if name in table.column_names and pa.types.is_floating(table.schema.field(name).type):
             with suppress(pa.ArrowException):
@@ -100,7 +100,7 @@ def _plain_names(table: pa.Table) -> pa.Table:
 
 
 def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:
-    """Read rows: mappings, events, or what has ``_asdict``."""
+    """Read rows: mappings, events, or objects with ``_asdict``."""
     if hasattr(events, "iloc"):
         events = events.to_dict("records")
     if isinstance(events, str | bytes) or not isinstance(events, Iterable):
@@ -117,7 +117,7 @@ def _of_rows(events: Any, fields: Mapping[str, str]) -> Log:
 
 
 def _records(rows: Iterable[Any], fields: Mapping[str, str]) -> list[tuple[int, str, Any]]:
-    """Return rows as records, or why they are none, with their numbers and texts."""
+    """Return rows as records, or why they are not records, with their numbers and texts."""
     found: list[tuple[int, str, Any]] = []
     for number, row in enumerate(rows, start=1):
         record = asdict(row) if isinstance(row, Event) else row
@@ -135,12 +135,12 @@ def _records(rows: Iterable[Any], fields: Mapping[str, str]) -> list[tuple[int, 
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether a value is what pandas and NumPy have for none."""
+    """Return whether a value stands for a missing one in pandas or NumPy."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def _number(events: list[dict[str, Any]]) -> None:
-    """Give the events of a process numbers: by their times, or in the order of the rows."""
+    """Give each event a number within its process: by their times, or in the order of the rows."""
     times = [seconds_of(event.get("time")) for event in events]
     known = [float(time) for time in times if isinstance(time, int | float)]
     order = list(range(len(events)))

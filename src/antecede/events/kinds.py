@@ -1,4 +1,4 @@
-"""The words by which logs of all sorts say that something was sent or delivered."""
+"""The words with which all sorts of logs say that something was sent or delivered."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ KIND_OF = {
 
 
 def kind_of(word: str) -> str | None:
-    """Return the kind of event that a word means, if it means one."""
+    """Return the kind of event that a word means, or None."""
     return KIND_OF.get(word.strip().lower())

@@ -1,7 +1,7 @@
-"""What a service does at the same time: its spans in lanes, each of which does one thing at a time.
+"""Concurrency within a service: its spans in lanes, each of which does one thing at a time.
 
-Spans of a service that overlap are concurrent, unless one is above the other or linked to it. A
-span lasts until the last span below it ends. Spans that do not overlap are in the order of their
+Spans of a service that overlap are concurrent, unless one is an ancestor of the other or linked to
+it. A span lasts until the last span below it ends. Spans that do not overlap are ordered by their
 times, unless spans above them are concurrent: then they are parts of concurrent tasks.
 """
 
@@ -11,18 +11,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-#: A moment of a span: its number, and whether it is the end.
+#: A moment of a span: the span's number, and whether it is the end.
 Moment = tuple[int, bool]
-#: The last moment in each lane, by its place there.
+#: The last moment in each lane, by the lane's index.
 Front = dict[int, int]
 
-#: Deeper spans, which no service has, count as those at this depth.
+#: Deeper spans, which do not occur in real services, count as those at this depth.
 _DEPTH_MAX = 200
 
 
 @dataclass
 class Task:
-    """A span of a service, or its end, with what is below it."""
+    """A span of a service, or its end, with the tasks below it."""
 
     number: int
     start: int
@@ -30,14 +30,14 @@ class Task:
     is_end: bool = False
     below: list[Task] = field(default_factory=list)
     lasts: int = 0
-    """When the last of it ends."""
+    """When the last of these ends."""
     counts: bool = False
-    """Whether order matters to something in it."""
+    """Whether the order of any of its parts matters."""
 
 
 @dataclass
 class _Track:
-    """Lanes for tasks one after the other."""
+    """Lanes for tasks that follow one another."""
 
     lanes: list[int]
     free: int = 0
@@ -55,8 +55,8 @@ class Lanes:
     ) -> None:
         """Arrange the moments of spans.
 
-        ``times`` has the start and end of each span of the service, ``above`` the span of the
-        service that it is directly below. The order of ``quiet`` moments matters to nobody.
+        ``times`` has the start and end of each span of the service, ``above`` its parent in the
+        service. The order of ``quiet`` moments does not matter.
         """
         self.lanes: list[list[Moment]] = []
         self.after: list[tuple[Moment, Moment]] = []
@@ -72,7 +72,7 @@ class Lanes:
         return len(self.lanes) - 1
 
     def _visit(self, tasks: list[Task], lanes: list[int], before: Front) -> Front:
-        """Arrange tasks that are side by side; return what follows ``before`` and all of them.
+        """Arrange tasks that are side by side; return the moments after ``before`` and all of them.
 
         ``lanes`` are those that they may use, to which new ones are added.
         """
@@ -124,7 +124,7 @@ def _tree(
     moments: Collection[Moment],
     quiet: Collection[Moment],
 ) -> list[Task]:
-    """Return the spans that are below no other, with those below them."""
+    """Return the top-level spans, with the spans below them."""
     tasks = {n: Task(n, start, end, lasts=end) for n, (start, end) in times.items()}
     roots: list[Task] = []
     depths: dict[int, int] = {}
@@ -135,7 +135,7 @@ def _tree(
         while at is not None and at not in depths and at not in path:
             path[at] = None
             at = above[at]
-        for one in reversed(path):  # If a span is above itself, which is a fault, cut there.
+        for one in reversed(path):  # If a span is its own ancestor, by mistake, cut there.
             parent = above[one] if above[one] in depths else None
             while parent is not None and depths[parent] >= _DEPTH_MAX:
                 parent = parents[parent]

@@ -14,12 +14,12 @@ from antecede.errors import LogError, UsageError
 from antecede.events.rule import Event, Rejected, Row, is_text, require_columns, safe, values
 from antecede.events.tables import CLOCK, EVENT_COLUMNS, EVENT_KINDS
 
-#: A line's number, its text, and its row or the reason why it has none.
+#: A line's number, its text, and its row or the reason why it has no row.
 Line = tuple[int, str, Mapping[str, object] | str]
 
 #: How many characters of an invalid row are kept.
 QUOTED_CHARS = 200
-_RECORD_LINES_MAX = 100  # A quoted CSV field of more lines is taken for a torn line.
+_RECORD_LINES_MAX = 100  # A quoted CSV field with more lines counts as a torn line.
 _scan_json = json.JSONDecoder().raw_decode
 
 
@@ -36,10 +36,10 @@ def read(
 def read_rows(
     path: str | os.PathLike[str], *, rejected: list[Rejected] | None = None, form: str | None = None
 ) -> list[Row]:
-    """Read as ``read`` does, each event as a tuple of its columns; this takes half the time."""
+    """Read like ``read``, but each event as a tuple of its columns, in half the time."""
     source = Path(path)
     form = form or ("csv" if source.suffix == ".csv" else "jsonl")
-    # Bytes that are not UTF-8 become lone surrogates, so their lines can be told.
+    # Bytes that are not UTF-8 become lone surrogates, which mark their lines.
     with (
         ours("read the event log", source),
         source.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file,
@@ -50,7 +50,7 @@ def read_rows(
 def rows_in(
     lines: Iterable[str], form: str, rejected: list[Rejected] | None, name: str = "log"
 ) -> list[Row]:
-    """Read lines as ``read_rows`` does; ``name`` is what an error calls the file."""
+    """Read lines like ``read_rows``; ``name`` is the file's name in errors."""
     found: list[Row] = []
     for line, text, row in csv_rows(lines) if form == "csv" else json_rows(lines):
         event = row if isinstance(row, str) else values(row)
@@ -95,7 +95,7 @@ def _is_clock(value: object) -> bool:
 
 @contextlib.contextmanager
 def ours(what: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an error of the system into ours, which says what cannot be done to which file."""
+    """Turn a system error into ours, which says what cannot be done with which file."""
     try:
         yield
     except (OSError, LogError) as error:
@@ -125,10 +125,10 @@ def json_rows(file: Iterable[str]) -> Iterator[Line]:
 
 
 class _CsvLines:
-    """The lines of a CSV file, as its reader takes them for one record after the other.
+    """The lines of a CSV file, which its reader takes for one record after the other.
 
     A record has one line, or more if a quoted field holds line breaks. A torn line looks the same,
-    so no record runs into a line that is an event by itself.
+    so a record never includes a line that is an event on its own.
     """
 
     def __init__(self, file: Iterable[str]) -> None:
@@ -150,7 +150,7 @@ class _CsvLines:
         return line
 
     def end(self, lines: int) -> None:
-        """End the record after some of the lines taken for it; the next one begins there."""
+        """End the record after some of the lines read for it; the next one begins there."""
         self._back += reversed(self.record[lines:])
         self.number += lines
         self.record.clear()
@@ -164,7 +164,7 @@ class _CsvLines:
 
 
 def csv_rows(file: Iterable[str]) -> Iterator[Line]:
-    """Yield the rows of CSV with a header; a torn line costs itself only."""
+    """Yield the rows of CSV with a header; a torn line loses only itself."""
     lines = _CsvLines(file)
     reader = csv.reader(lines, strict=True)
     try:
@@ -206,11 +206,11 @@ def _csv_row(header: Sequence[str], fields: Sequence[str]) -> Mapping[str, objec
 
 
 def _typed(fields: Mapping[str, str]) -> dict[str, object]:
-    """Give a CSV row's fields the types of an event; what does not fit stays text."""
+    """Convert a CSV row's fields to the types of an event; fields that do not fit stay text."""
     row: dict[str, object] = {name: value or None for name, value in fields.items()}
     for name, number in (("seq", int), ("time", float)):
         text = fields.get(name, "")
-        if text and "_" not in text:  # Python alone reads 1_000 as a number.
+        if text and "_" not in text:  # Only Python reads 1_000 as a number.
             with contextlib.suppress(ValueError):
                 row[name] = number(text)
     return row

@@ -1,4 +1,4 @@
-"""A receiver of OTLP over HTTP: what exporters of OpenTelemetry send becomes a file of spans."""
+"""A receiver of OTLP over HTTP, which writes the spans of OpenTelemetry exporters to a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Self
 from antecede.errors import LogError, UsageError
 from antecede.events.formats.otlp import text_of
 
-#: The most that one request may bring, packed or not.
+#: The most bytes of one request, packed or not.
 BODY_MAX = 64 << 20
-#: Seconds after which a client that says nothing is left.
+#: Seconds after which a silent client is disconnected.
 PATIENCE = 30
 PATH = "/v1/traces"
 
@@ -31,7 +31,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class Listener:
-    """Listens at an address and adds what comes to a file; use as a context manager."""
+    """Listens at an address and appends what arrives to a file; use as a context manager."""
 
     def __init__(self, address: str, path: Path) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class Listener:
         self._server.server_close()
 
     def add(self, text: str) -> None:
-        """Add a document to the file."""
+        """Append a document to the file."""
         with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
             self.requests += 1
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     owner: Listener
 
     def do_POST(self) -> None:
-        """Take what an exporter sends."""
+        """Accept a request of an exporter."""
         status, answer, kind = self._taken()
         body = answer.encode()
         self.send_response(status)
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 400, f"cannot read the request: {error}\n", "text/plain"
         if text:
             self.owner.add(text)
-        # An empty message says that all was taken.
+        # An empty message says that everything was accepted.
         return (200, "{}", "application/json") if is_json else (200, "", "application/x-protobuf")
 
     def _document(self, *, is_json: bool) -> str:
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         return text or ""
 
     def _body(self) -> bytes:
-        """Return what the request brings, in one piece or, as from JavaScript, in chunks."""
+        """Return the body of the request, in one piece or, as from JavaScript, in chunks."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             length = self.headers.get("Content-Length", "")
             if not length.isdecimal():
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(size)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing about each request."""
+        """Log nothing about single requests."""
 
 
 def _unpacked(data: bytes) -> bytes:

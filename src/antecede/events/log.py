@@ -1,4 +1,4 @@
-"""What every format of logs shares: where a log is, what was read, and tables of it."""
+"""What all formats of logs share: where a log is, what was read, and tables of it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from antecede.events.rule import Event, Rejected, Row, parse, safe
 from antecede.events.tables import CLOCK
 from antecede.memory import require_memory
 
-#: How many invalid rows of a log are kept.
+#: The most invalid rows of a log to keep.
 QUOTED = 1000
 
 
-#: How many lines of a file are looked at to recognise its format.
+#: How many lines of a file are examined to recognise its format.
 SNIFFED = 200
-#: How compressed files begin, and what Arrow calls their compression.
+#: How compressed files begin, and Arrow's names for their compression.
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 #: The path that stands for standard input.
 STDIN = Path("-")
@@ -34,7 +34,7 @@ STDIN = Path("-")
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a log and how to read it; without ``form``, its content tells its format."""
+    """A file of a log and how to read it; without ``form``, its content shows the format."""
 
     path: Path
     form: str | None = None
@@ -45,18 +45,18 @@ class Source:
     delimiter: str | None = None
     """What separates several executions in one file."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of processes, with the names to use."""
+    """Other names of processes, mapped to the names to use."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Where a record or a table has the parts of an event, if not under their own names."""
+    """Where a record or a table has the parts of an event, unless under their own names."""
     data: bytes | None = field(default=None, repr=False)
     """The content, if it does not come from a file."""
 
     label: str = ""
-    """What the file is called in results, if not by its name."""
+    """The name of the file in results, if not its own."""
 
     @property
     def name(self) -> str:
-        """What the file is called in results."""
+        """The name of the file in results."""
         return self.label or ("standard input" if self.path == STDIN else self.path.name)
 
     def called(self, name: str) -> str:
@@ -74,15 +74,15 @@ class Log:
     bad: int = 0
     """How many rows are not valid events."""
     undecidable: str | None = None
-    """Why sends and deliveries cannot be paired, if they cannot."""
+    """Why sends and deliveries cannot be paired, or None."""
     form: str = ""
-    """The name of its format, once it was read from a file."""
+    """The name of its format, if it was read from a file."""
     good: int | None = None
-    """How many rows were read, where that is not the number of events."""
+    """How many rows were read, if that is not the number of events."""
     is_selection: bool = False
-    """Whether a pattern of the user chose the rows, so that most may be something else."""
+    """Whether a user's pattern chose the rows, so that most other rows may be something else."""
     origins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The ids of trace, span and message that a message comes from, if the log has spans."""
+    """The ids of trace, span and message for each message, if the log has spans."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class Format:
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Sequence[Source]], dict[str, Log]]
-    """Read files as one log: its executions by their labels, mostly one without a label."""
+    """Read files as one log: its executions by label, usually a single one without a label."""
     sniff: Callable[[str], float] | None = None
-    """How much the beginning of a file looks like this format: 0 not at all, 1 completely."""
+    """How much the beginning of a file looks like this format, from 0 to 1."""
     options: frozenset[str] = frozenset()
-    """Which of the options pattern, send, deliver and delimiter it uses."""
+    """Those of the options pattern, send, deliver and delimiter that it uses."""
     unauditable: str | None = None
-    """Why no log of this format says anything about the order of deliveries."""
+    """Why no log of this format shows the order of deliveries."""
     has_deliveries: bool = True
     """Whether its deliveries were observed; if not, advice draws the delays from a model."""
     reads_folders: bool = False
@@ -112,14 +112,14 @@ class Format:
 
 
 def about(reason: str, source: Source, form: str) -> LogError:
-    """Return the error that a file cannot be read as a format, for a reason."""
+    """Return the error that a file cannot be read as a format, with the reason."""
     msg = f"cannot read {str(source.path)!r} as {form}: {reason}"
     return LogError(msg, path=source.path, reason=reason)
 
 
 @contextmanager
 def reading(source: Source, form: str) -> Iterator[None]:
-    """Turn what goes wrong with a file into one line that names it."""
+    """Turn errors with a file into one line that names it."""
     try:
         yield
     except LogError as error:
@@ -131,7 +131,7 @@ def reading(source: Source, form: str) -> Iterator[None]:
 
 
 def each(form: str, read: Callable[[Source], Log]) -> Callable[[Sequence[Source]], dict[str, Log]]:
-    """Return a reader of several files that reads each by itself."""
+    """Return a reader of several files that reads each separately."""
 
     def read_all(sources: Sequence[Source]) -> dict[str, Log]:
         parts = []
@@ -161,14 +161,14 @@ def merged(logs: Sequence[Log]) -> Log:
 
 
 def sorted_out(table: pa.Table, name: str) -> Log:
-    """Return the valid rows of a table in their plain form, and the invalid ones."""
+    """Return the valid rows of a table in plain form, and the invalid ones."""
     plain = plain_table(table)
     good = is_event(plain, plain=True)
     bad = (~good).nonzero()[0]
     if not bad.size:
         return Log(plain, rejected_table(name, []))
     first = bad[:QUOTED]
-    # Arrow cannot take rows of all types, such as string_view.
+    # Arrow cannot take rows of every type, such as string_view.
     quoted = pa.concat_tables([table.slice(row, 1) for row in first])
     rows = rejected_rows(quoted, (first + 1).tolist())
     return Log(plain.filter(pa.array(good)), rejected_table(name, rows), bad.size)
@@ -181,7 +181,7 @@ def log_of(
     undecidable: str | None = None,
     good: int | None = None,
 ) -> Log:
-    """Return what was read from a source, rejected lines in order."""
+    """Return the log read from a source, with rejected lines in order."""
     table = events if isinstance(events, pa.Table) else table_of(events)
     kept = rejected_in([(source.name, rejected)])
     return Log(table, kept, len(rejected), undecidable, good=good)
@@ -205,7 +205,7 @@ def table_of_rows(rows: Sequence[Row]) -> pa.Table:
 def table_of_records(
     records: Iterable[tuple[int, str, Mapping[str, object] | str]], rejected: list[Rejected]
 ) -> pa.Table:
-    """Return records, or why there are none, with their lines and texts, as a table of events.
+    """Return records, or the reasons why they are not records, as a table of events.
 
     It has a column ``clock`` if a record has one: an object from processes to counts.
     """
@@ -238,7 +238,7 @@ def rejected_in(files: Iterable[tuple[str, Sequence[Rejected]]]) -> pa.Table:
 
 
 def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the rows of tables whose columns, where they have them, have the same types."""
+    """Return the rows of tables whose common columns have the same types."""
     return pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
 
 
@@ -248,7 +248,7 @@ def rejected_rows(table: pa.Table, lines: Sequence[int | None]) -> list[Rejected
 
 
 def _values(table: pa.Table) -> list[dict[str, object]]:
-    """Return rows as they are, strings that are not UTF-8 as bytes."""
+    """Return rows unchanged, except that strings that are not UTF-8 become bytes."""
     try:
         return list(table.to_pylist())
     except UnicodeDecodeError:
@@ -286,12 +286,12 @@ def _rejected(line: int | None, row: dict[str, object]) -> Rejected:
 
 
 def packing_of(start: bytes) -> str | None:
-    """Return the compression of content that begins so, if it has one."""
+    """Return the compression of content with this beginning, or None."""
     return next((name for mark, name in _COMPRESSED.items() if start.startswith(mark)), None)
 
 
 def is_plain_file(source: Source) -> bool:
-    """Return whether others can read the file or folder as it is."""
+    """Return whether other readers can read the file or folder as it is."""
     if source.data is not None or source.path.is_dir():
         return source.data is None
     with source.path.open("rb") as file:
@@ -299,7 +299,7 @@ def is_plain_file(source: Source) -> bool:
 
 
 def read_bytes(source: Source, most: int | None = None) -> bytes:
-    """Return a log's content or its first bytes, unpacked if it is compressed."""
+    """Return a log's content, or its first bytes, decompressed if necessary."""
     data = source.data
     if data is None and most is None:
         size = source.path.stat().st_size
@@ -314,23 +314,23 @@ def read_bytes(source: Source, most: int | None = None) -> bytes:
 
 
 def raw_lines(data: bytes) -> io.StringIO:
-    """Return a log's content as lines with the ends they have; see ``read_text``."""
+    """Return a log's content as lines with their original ends; see ``read_text``."""
     return io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline="")
 
 
 def read_text(source: Source) -> str:
-    """Return a log's text, lines ended by line feeds; bytes not UTF-8 become lone surrogates."""
+    """Return a log's text with line feeds; bytes that are not UTF-8 become lone surrogates."""
     text = read_bytes(source).decode("utf-8-sig", errors="surrogateescape")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def first_lines(head: str) -> list[str]:
-    """Return the first lines of a file that are not blank, to see what they look like."""
+    """Return the first lines of a file that are not blank, to recognise its format."""
     return [line.strip() for line in head.split("\n") if line.strip()][:SNIFFED]
 
 
 def read_utf8(source: Source, rejected: list[Rejected]) -> str:
-    """Return a log's text with empty lines for those that are not UTF-8, which are rejected."""
+    """Return a log's text, in which rejected lines, which are not UTF-8, are empty."""
     text = read_text(source)
     if text.isascii():
         return text

@@ -1,4 +1,4 @@
-"""Regular expressions that users give to read text: compiling them, and what they leave out."""
+"""Regular expressions that users give for reading text: compiling them, and unmatched lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antecede.events.lines import QUOTED_CHARS
 from antecede.events.rule import NO_LAYOUT, Rejected
 from antecede.events.tables import SEND
 
-#: The label of what comes before the first delimiter, if there are several executions.
+#: The label of the part before the first delimiter, if there are several executions.
 BEFORE = "(start)"
 
 
@@ -46,7 +46,7 @@ def lines_outside(text: str, spans: Iterable[tuple[int, int]], line: int = 1) ->
 
 @dataclass(frozen=True)
 class Part:
-    """The text of one execution: its label, and the line it begins on."""
+    """The text of one execution: its label, and the line where it begins."""
 
     label: str
     line: int
@@ -56,8 +56,8 @@ class Part:
 def split_at(text: str, delimiters: Iterable[re.Match[str]]) -> list[Part]:
     """Split a text into its executions at the delimiters between them.
 
-    An execution is called by the group ``trace`` of the delimiter before it, or else by its number;
-    what comes before the first delimiter has the empty label.
+    The label of an execution is the group ``trace`` of the delimiter before it, or else its number;
+    the part before the first delimiter has the empty label.
     """
     parts: list[Part] = []
     labels: set[str] = set()
@@ -78,7 +78,7 @@ def split_at(text: str, delimiters: Iterable[re.Match[str]]) -> list[Part]:
 
 
 def delimiters_in(text: str, delimiter: str) -> list[re.Match[str]]:
-    """Return where a user's delimiter is in a text."""
+    """Return the matches of a user's delimiter in a text."""
     found = list(compile_pattern(delimiter, "--delimiter").finditer(text))
     if any(not match.group() for match in found):
         msg = (
@@ -89,7 +89,7 @@ def delimiters_in(text: str, delimiter: str) -> list[re.Match[str]]:
 
 
 class Pairing:
-    """Ids for messages whose other end is known: the k-th send belongs to the k-th delivery."""
+    """Ids for messages whose other end is known: the k-th send is paired with the k-th delivery."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, str]] = Counter()

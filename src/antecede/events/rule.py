@@ -23,9 +23,9 @@ from antecede.events.tables import (
 )
 from antecede.events.times import seconds_of_date
 
-#: Why a row is left out that says what another one says.
+#: Why a row that repeats another is left out.
 SEEN_BEFORE = "the same span was read before"
-#: Why lines of a log are left out that are about something else than events.
+#: Why lines of a log that are not about events are left out.
 NO_LAYOUT = "does not fit the layout"
 _WHOLE_END = 2**63
 _STRINGS = {str}
@@ -48,7 +48,7 @@ class Event:
     time: float | None = None
 
 
-#: Why a row is left out that the user's patterns or fields do not choose: it is something else.
+#: Why rows that the user's patterns or fields do not choose are left out.
 UNMATCHED, NO_KIND = "no pattern matches it", "nothing in it says that it is a send or a delivery"
 
 
@@ -66,7 +66,7 @@ class Rejected:
 
 
 def left_out(count: int, first: Rejected, name: str = "") -> str:
-    """Return a sentence on the rows of a log that are not valid events, quoting the first."""
+    """Return a sentence on the invalid rows of a log, quoting the first."""
     rows = f"{count:,} rows of the log are not valid events and were"
     if count == 1:
         rows = "1 row of the log is not a valid event and was"
@@ -98,13 +98,13 @@ def parse(row: Mapping[str, object]) -> Event | str:
 
 
 def values(row: Mapping[str, object]) -> Row | str:
-    """Return what ``parse`` does, an event as a tuple of its columns."""
+    """Return what ``parse`` does, but the event as a tuple of its columns."""
     get = row.get
     process, seq, kind, message = get("process"), get("seq"), get("kind"), get("message")
     dests, time = get("dests"), get("time")
     if type(time) is int and -_WHOLE_END <= time < _WHOLE_END:
         time = float(time)
-    if (  # The common case first, for speed; all else is decided by ``fault``.
+    if (  # The common case first, for speed; ``fault`` decides all others.
         type(process) is str
         and type(seq) is int
         and type(message) is str
@@ -161,24 +161,24 @@ def _text_of_number(value: object) -> object:
 
 
 def dests_of(text: str) -> tuple[str, ...]:
-    """Return destinations that are written as one text."""
+    """Return destinations that are written in one text."""
     return tuple(filter(None, map(str.strip, text.split(DESTS_SEPARATOR))))
 
 
 def seconds_of(value: object) -> object:
-    """Return a date, or a number as text, in seconds (None if it is neither); the rest as it is."""
+    """Return a date or a numeric text in seconds (None for other text); other values unchanged."""
     if isinstance(value, datetime):
         return seconds_of_date(value)
     if not isinstance(value, str):
         return value
     with suppress(ValueError):
-        if "_" not in value:  # Python alone reads 1_000 as a number.
+        if "_" not in value:  # Only Python reads 1_000 as a number.
             return float(value)
     return seconds_of_date(value)
 
 
 def fault(row: Mapping[str, object]) -> str:
-    """Return why a row is not a valid event; the empty string if it is one."""
+    """Return why a row is not a valid event, or the empty string if it is."""
     kind = row.get("kind")
     for column in EVENT_SCHEMA:
         value = row.get(column.name)
@@ -234,7 +234,7 @@ _FAULTS = {
 
 
 def is_text(*names: str) -> bool:
-    """Return whether UTF-8 can encode the names: none has a lone surrogate."""
+    """Return whether UTF-8 can encode the names, so that none has a lone surrogate."""
     try:
         return all(name.isascii() or name.encode() for name in names)
     except UnicodeEncodeError:
@@ -242,7 +242,7 @@ def is_text(*names: str) -> bool:
 
 
 def safe(text: str) -> str:
-    """Return text that can be written and shown; bytes that were not UTF-8 are escaped."""
+    """Return text that can be written and shown, with bytes that were not UTF-8 escaped."""
     if text.isascii():
         return text
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -1,6 +1,6 @@
 """Read a log of any known format, in one file or several, into an Arrow table of events.
 
-First the files that the paths name, then the format of each, then its rows.
+In order: find the files that the paths name, then the format of each, then its rows.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from antecede.events.patterns import compile_pattern
 from antecede.events.rule import Rejected
 from antecede.events.tables import CLOCK
 
-#: How the names of files and folders begin that are not meant to be read.
+#: How the names of files and folders begin that are skipped.
 _HIDDEN = ("_", ".")
-#: How files begin that have to be unpacked first, and what unpacks them.
+#: How files begin that must be unpacked first, and the program that does it.
 _PACKED = {b"\xfd7zXZ": "unxz", b"PK\x03\x04": "unzip"}
 
 
 def sources_in(paths: Sequence[Path], like: Source) -> list[Source]:
     """Return the files that paths name: files, folders of them, or ``-`` for standard input.
 
-    ``like`` says how to read them. A folder that is one log, as Parquet folders are, stays whole.
+    ``like`` says how to read them. A folder that is one log, such as a Parquet folder, stays whole.
     """
     if list(paths).count(STDIN) > 1:
         msg = "standard input (-) can be read only once; name it once"
         raise UsageError(msg)
     found = [source for path in paths for source in _sources_at(replace(like, path=path))]
-    # A service that logged nothing may leave an empty file beside those of the others.
+    # A service that logged nothing may leave an empty file next to those of the others.
     full = [source for source in found if not _is_empty(source)]
     return full if len(found) > 1 and full else found
 
@@ -74,9 +74,9 @@ def _sources_at(source: Source) -> list[Source]:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder and its folders, without those that are hidden.
+    """Return the files in a folder and its subfolders, except hidden ones.
 
-    A folder that cannot be read is refused: without it, the log would be another.
+    A folder that cannot be read is refused: the log would be incomplete without it.
     """
     found = []
     for place, folders, names in os.walk(folder, onerror=_refuse):
@@ -108,20 +108,20 @@ def _is_empty(source: Source) -> bool:
 
 
 def name_of(sources: Sequence[Source]) -> str:
-    """Return what a log in these files is called in results."""
+    """Return the name of a log in these files, for results."""
     if len(sources) == 1:
         return sources[0].name
     return f"{sources[0].name} and {len(sources) - 1} more"
 
 
 def titled(sources: Sequence[Source], execution: str | None) -> str:
-    """Return what an execution of a log is called in results."""
+    """Return the name of an execution of a log, for results."""
     name = name_of(sources)
     return f"{name}, execution {execution}" if execution else name
 
 
 def require_file(source: Source) -> None:
-    """Refuse a log that does not exist, is empty, or has to be unpacked first."""
+    """Refuse a log that does not exist, is empty, or must be unpacked first."""
     name, reason = repr(str(source.path)), ""
     if source.data is not None:
         reason = _why_unreadable(repr(source.name), source.data[:8])
@@ -163,7 +163,7 @@ def aliases_of(texts: Sequence[str]) -> Mapping[str, str]:
 
 _SUFFIXES_COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
 _HEAD_BYTES = 1 << 16
-#: How much a file must look like a format to be taken for it.
+#: How much a file must look like a format to be read as that format.
 LIKELY = 0.5
 
 
@@ -193,14 +193,14 @@ def form_of(source: Source) -> str:
 
 
 def _form_by_options(source: Source) -> str:
-    """Return the format that --pattern or --field is for."""
+    """Return the format to which --pattern or --field belongs."""
     if source.pattern is not None:
         groups = compile_pattern(source.pattern, "--pattern").groupindex
         return "shiviz" if "clock" in groups else "text"
     return "parquet" if fitness(source, ["parquet"]).get("parquet") else "records"
 
 
-#: Words of formats that lack what an audit needs, and what they lack.
+#: Words in formats that lack what an audit needs, and what they lack.
 _XRAY = (
     "X-Ray's segments do not say which message one service got from another; collect the spans by "
     "OpenTelemetry, and give its OTLP"
@@ -217,7 +217,7 @@ _FOREIGN = {
 
 
 def _refuse_foreign(source: Source) -> None:
-    """Refuse a format that is known for not telling what an audit needs, and unknown records."""
+    """Refuse a format known to lack what an audit needs, and unknown records."""
     head = _head(source) or ""
     found = [why for words, why in _FOREIGN.items() if all(f'"{word}"' in head for word in words)]
     if not found and _form_by_name(source) != "jsonl" and (names := _names_in(head)):
@@ -227,9 +227,9 @@ def _refuse_foreign(source: Source) -> None:
         raise LogError(msg, path=source.path, reason=found[0])
 
 
-#: What a trace has, even one without spans.
+#: The fields of a trace, even one without spans.
 _TRACE = re.compile(r'"(resourceSpans|resource_spans|batches|spans)"\s*:|"data"\s*:\s*\[')
-#: How to say what records mean.
+#: How to map the fields of records.
 _MAPPING = (
     "; if they are events, say where their parts are: --field process=PATH --field kind=PATH "
     "--field message=PATH (the first has {names})"
@@ -237,7 +237,7 @@ _MAPPING = (
 
 
 def _names_in(head: str) -> str:
-    """Return what the first record of a file has; nothing if the file has no records."""
+    """Return the paths in the first record of a file, or nothing if it has no records."""
     first = head if head.lstrip().startswith(("[", "{")) and not _TRACE.search(head) else ""
     for _, document in documents(first, []):
         for record in unwrapped(document):
@@ -247,7 +247,7 @@ def _names_in(head: str) -> str:
 
 
 def _require_readable(source: Source) -> None:
-    """Say why the content of a file does not tell its format, if it cannot be read."""
+    """Say why a file's content does not show its format, if the file cannot be read."""
     try:
         read_bytes(source, _HEAD_BYTES)
     except (OSError, pa.ArrowException) as error:
@@ -265,9 +265,9 @@ def _form_by_name(source: Source) -> str | None:
 
 
 def _form_by_content(source: Source, by_name: str | None) -> str | None:
-    """Return the format that a file's beginning looks most like, if it looks like any."""
+    """Return the format that a file's beginning resembles most, or None."""
     if by_name is not None and fitness(source, [by_name]).get(by_name) == 1.0:
-        return by_name  # Nothing fits better, so the other formats need not be loaded.
+        return by_name  # Nothing fits better, so other formats need not be loaded.
     fits = fitness(source)
     best = max(fits.values(), default=0.0)
     if best < LIKELY:
@@ -298,7 +298,7 @@ def _head(source: Source) -> str | None:
 
 
 def looks_like(sources: Sequence[Source], form: str) -> str:
-    """Return a hint at the format that a log probably has, if that is another one."""
+    """Return a hint at the format that a log probably has, if it is another one."""
     if sources[0].path.is_dir() or (form == "text" and sources[0].form is None):
         return ""
     fits = fitness(sources[0])
@@ -346,7 +346,7 @@ __all__ = [
 
 
 def read(sources: Source | Sequence[Source], execution: str | None = None) -> Log:
-    """Read a log into memory; ``execution`` names the one to read of several."""
+    """Read a log into memory; ``execution`` selects one of several."""
     sources = [sources] if isinstance(sources, Source) else sources
     logs = chosen(read_logs(sources), execution)
     if len(logs) > 1:
@@ -372,7 +372,7 @@ def chosen(logs: Mapping[str, Log], execution: str | None) -> dict[str, Log]:
 
 
 def read_logs(sources: Sequence[Source]) -> dict[str, Log]:
-    """Read the executions that the files record, each by its label; mostly there is one."""
+    """Read the executions recorded in the files, by label; usually there is one."""
     groups: dict[str, list[Source]] = {}
     for source in sources:
         groups.setdefault(form_of(source), []).append(source)
@@ -396,7 +396,7 @@ def _read_form(form: str, sources: Sequence[Source]) -> dict[str, Log]:
 
 
 def _mixed(parts: Mapping[str, dict[str, Log]]) -> Log:
-    """Return logs of several formats as one, if they can be one."""
+    """Return logs of several formats as one, if they can be combined."""
     alone = [form for form in parts if not format_named(form).has_deliveries]
     several = [form for form, logs in parts.items() if len(logs) > 1]
     if alone or several:
@@ -419,7 +419,7 @@ def _mixed(parts: Mapping[str, dict[str, Log]]) -> Log:
 
 
 def _renamed(log: Log, source: Source) -> Log:
-    """Return a log that calls processes as the source asks."""
+    """Return a log with the source's names for processes."""
     events = log.events
     called = source.called
     for name in ("process", "dests", CLOCK):
@@ -438,7 +438,7 @@ def _renamed(log: Log, source: Source) -> Log:
 
 
 def _require_sense(sources: Sequence[Source], log: Log) -> None:
-    """Refuse a log that --strict forbids, that has no events, or whose rows are mostly invalid."""
+    """Refuse a log without events, with mostly invalid rows, or that --strict forbids."""
     source, name = sources[0], name_of(sources)
     if source.strict and log.bad:
         first = _first(log.rejected)
@@ -452,7 +452,7 @@ def _require_sense(sources: Sequence[Source], log: Log) -> None:
 
 
 def require_mostly_valid(sources: Sequence[Source], log: Log) -> None:
-    """Refuse a log most of whose rows are invalid, and name the format it probably has."""
+    """Refuse a log with mostly invalid rows, and name the format that it probably has."""
     good = len(log.events) if log.good is None else log.good
     if log.bad <= good or log.is_selection:
         return
@@ -468,7 +468,7 @@ def require_mostly_valid(sources: Sequence[Source], log: Log) -> None:
 
 
 def named(error: LogError, source: Source) -> LogError:
-    """Return an error about a log with the file's name in it, unless it has one already."""
+    """Return an error about a log that includes the file's name."""
     return error if error.path is not None else about(error.reason, source, form_of(source))
 
 
@@ -491,5 +491,5 @@ def _first(rejected: pa.Table) -> Rejected:
 
 
 def why_unauditable(log: Log) -> str | None:
-    """Return why a log, though read, says nothing about the order of deliveries."""
+    """Return why a log, though read, shows nothing about the order of deliveries, or None."""
     return (format_named(log.form).unauditable if log.form else None) or log.undecidable

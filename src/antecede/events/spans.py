@@ -1,7 +1,7 @@
-"""Spans of distributed traces as events; the formats otlp, jaeger and zipkin share it.
+"""Spans of distributed traces as events; all formats of spans share this module.
 
 A file is read into spans, spans are paired into messages, and these become a table of events: in
-the order of each process, with clocks for order that no message shows.
+the order of each process, with clocks for order that messages do not show.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from antecede.events.log import (
 from antecede.events.rule import SEEN_BEFORE, Event, Rejected, is_text
 from antecede.events.tables import CLOCK, DELIVER, LOCAL, SEND
 
-#: What names a span: the id of its trace (may be empty) and its own.
+#: The name of a span: the id of its trace (may be empty) and its own.
 Ref = tuple[str, str]
 
 _TIME_END = 2**63
@@ -45,13 +45,13 @@ class Role(StrEnum):
     """What a span does."""
 
     CREATE = "create"
-    """It makes one message, which another span may send later."""
+    """Creates one message, which another span may send later."""
     SEND = "send"
     RECEIVE = "receive"
-    """It asks the broker for messages (a poll), and ends when they are there."""
+    """Asks the broker for messages (a poll), and ends when they have arrived."""
     PROCESS = "process"
     CONSUME = "consume"
-    """It receives or processes messages; the span does not say which."""
+    """Receives or processes messages; the span does not say which."""
     CLIENT = "client"
     SERVER = "server"
     NONE = ""
@@ -81,7 +81,7 @@ _KINDS = {
     "CLIENT": Role.CLIENT,
     "SERVER": Role.SERVER,
 }
-#: The attributes that may name an instance of a service, best first.
+#: The attributes that may name an instance of a service, the best first.
 INSTANCES = ("service.instance.id", "k8s.pod.name", "container.id", "host.name", "hostname", "ip")
 
 
@@ -100,12 +100,12 @@ class Span:
     links: tuple[Ref, ...] = ()
     failed: bool = False
     message: str = ""
-    """The id that the broker or the application gave the message, if the span names one."""
+    """The id of the message from the broker or the application, if the span has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a format found in a span, as text and numbers of its own units."""
+    """The parts of a span, as text and numbers in the units of its format."""
 
     service: object
     instance: object
@@ -132,7 +132,7 @@ def span_of(draft: Draft) -> Span | str:
     if not is_text(service, instance, title, *(word for ref in refs for word in ref)):
         return "a name is not UTF-8"
     role = _role(draft.kind, attributes, title)
-    # A span that ends before it starts has no end that could be trusted.
+    # The end of a span that ends before it starts cannot be trusted.
     end = None if draft.end is None or draft.end < draft.start else draft.end
     parent = draft.parent if draft.parent and draft.parent[1] else None
     message = next((str(attributes[key]) for key in _MESSAGE_KEYS if attributes.get(key)), "")
@@ -143,13 +143,13 @@ def span_of(draft: Draft) -> Span | str:
 
 
 def _role(kind: str, attributes: Mapping[str, object], title: str) -> Role:
-    """Return what a span does: by its messaging operation if it names one, else by its kind."""
+    """Return what a span does, by its messaging operation if it has one, else by its kind."""
     for key in _OPERATION_KEYS:
         word = str(attributes.get(key) or "").lower()
         if word in _OPERATIONS:
             return _OPERATIONS[word]
     role = _KINDS.get(kind, Role.NONE)
-    if role is Role.CONSUME and title:  # Older conventions say it in the name of the span only.
+    if role is Role.CONSUME and title:  # Older conventions have it only in the span's name.
         words = title.lower().split()
         for word in (words[-1], words[0]):
             if _OPERATIONS.get(word) in {Role.RECEIVE, Role.PROCESS}:
@@ -158,7 +158,7 @@ def _role(kind: str, attributes: Mapping[str, object], title: str) -> Role:
 
 
 def plain_id(value: object) -> str:
-    """Return an id as lower-case hexadecimal digits if it is one in any encoding; "" if none."""
+    """Return an id in any encoding as lower-case hexadecimal digits; "" if it is none."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if _BASE64.fullmatch(text):
         text = base64.b64decode(text, altchars=b"-_" if set(text) & set("-_") else None).hex()
@@ -168,7 +168,7 @@ def plain_id(value: object) -> str:
 
 
 def whole(value: object, unit: int = 1) -> int | None:
-    """Return a time in nanoseconds, or None if none fits; ``unit`` is in nanoseconds too."""
+    """Return a time in nanoseconds, or None if it is not one; ``unit`` is in nanoseconds too."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value):
         value = int(value)
     if isinstance(value, float) and abs(value) < _TIME_END:
@@ -180,25 +180,25 @@ def whole(value: object, unit: int = 1) -> int | None:
     return value if 0 <= value < _TIME_END else None
 
 
-#: Which span of a process delivers a message, if several could: the first of these.
+#: Which span of a process delivers a message, if several could: the first in this order.
 _DELIVERS = {Role.PROCESS: 0, Role.CONSUME: 1, Role.RECEIVE: 2}
 _MAKES = frozenset({Role.SEND, Role.CREATE})
 
 
 @dataclass
 class Pairs:
-    """What the spans of a log say about messages and order."""
+    """What the spans of a log show about messages and order."""
 
     sends: list[tuple[Moment, Ref]] = field(default_factory=list)
     deliveries: list[tuple[Moment, Ref]] = field(default_factory=list)
     after: list[tuple[Moment, Moment]] = field(default_factory=list)
-    """Pairs (earlier, later) of moments that are ordered without being a message."""
+    """Pairs (earlier, later) of moments whose order does not come from a message."""
     quiet: list[int] = field(default_factory=list)
     """Spans that should exchange messages, but whose other end is not in the log."""
 
 
 class Index:
-    """Spans by what names them."""
+    """Spans by name."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self.spans = spans
@@ -212,7 +212,7 @@ class Index:
             self._by_id.setdefault(span.ref[1], {})[span.ref] = None
 
     def find(self, ref: Ref | None) -> list[int]:
-        """Return the spans of that name; one without a trace is found if only one can be meant."""
+        """Return the spans of a name; one without a trace matches only if it is unambiguous."""
         if ref is None:
             return []
         if ref not in self._by_ref:
@@ -224,21 +224,21 @@ class Index:
         return self._by_ref[ref]
 
     def here(self, ref: Ref | None, process: Sequence[str], number: int) -> int | None:
-        """Return the span of that name in the process of another span, if it is in the log."""
+        """Return the span of a name in the process of another span, or None."""
         return next((n for n in self.find(ref) if process[n] == process[number]), None)
 
     def of_message(self, message: str) -> list[Ref]:
-        """Return what makes the message of that id, if only one span does."""
+        """Return the span that makes the message of an id, if it is the only one."""
         found = list(self._by_message.get(message, ()))
         return found if len(found) == 1 else []
 
     def of_role(self, ref: Ref | None, roles: Iterable[Role]) -> int | None:
-        """Return the first span of that name with one of the roles."""
+        """Return the first span of a name with one of the roles, or None."""
         return next((n for n in self.find(ref) if self.spans[n].role in roles), None)
 
 
 def process_names(spans: Sequence[Span]) -> list[str]:
-    """Return each span's process: its service, or its instance if the log has several of it."""
+    """Return each span's process: its service, or its instance if the service has several."""
     instances: dict[str, set[str]] = {}
     for span in spans:
         if span.instance:
@@ -262,12 +262,12 @@ def pair(index: Index, process: Sequence[str]) -> Pairs:
 
 
 def _rpcs(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
-    """Pair the spans of servers with those of their clients; return the ones that were paired."""
+    """Pair the spans of servers with those of their clients; return the paired ones."""
     told: set[int] = set()
     for number, server in enumerate(index.spans):
         if server.role is not Role.SERVER:
             continue
-        # Both halves may have the same name: Zipkin calls that a shared span.
+        # Both halves may have the same name; Zipkin calls this a shared span.
         client = index.of_role(server.ref, {Role.CLIENT})
         if client is None:
             client = index.of_role(server.parent, {Role.CLIENT})
@@ -285,7 +285,7 @@ def _rpcs(index: Index, process: Sequence[str], pairs: Pairs) -> set[int]:
 def _answers(server: Span, client: Span) -> bool:
     """Return whether the client waited for the server's end.
 
-    Clocks may differ, so durations tell: a client whose span is the shorter one did not wait.
+    Clocks may differ, so durations decide: a client with the shorter span did not wait.
     """
     if server.end is None or client.end is None:
         return False
@@ -294,7 +294,7 @@ def _answers(server: Span, client: Span) -> bool:
 
 
 def _messages(index: Index, process: Sequence[str], called: set[int], pairs: Pairs) -> set[int]:
-    """Find which spans send and deliver messages; return the consumers that deliver some.
+    """Find the spans that send and deliver messages; return the consumers that deliver some.
 
     ``called`` are the spans of calls, both of whose ends are in the log.
     """
@@ -331,7 +331,7 @@ def _messages(index: Index, process: Sequence[str], called: set[int], pairs: Pai
 def _handlers(index: Index, process: Sequence[str], called: set[int]) -> set[str]:
     """Return the processes that send messages or call others inside a span that receives.
 
-    So these spans do not end when a message is there; they begin then.
+    These spans begin, rather than end, when a message arrives.
     """
     spans = index.spans
     found: set[str] = set()
@@ -351,9 +351,9 @@ def _handlers(index: Index, process: Sequence[str], called: set[int]) -> set[str
 
 
 def _senders(index: Index) -> dict[int, int]:
-    """Return which span sent a message that was created by a span of its own.
+    """Return which span sent each message that was created by a separate span.
 
-    The one that sends links to those that create, or is their parent.
+    The sending span links to the creating ones, or is their parent.
     """
     found: dict[int, int] = {}
     for number, span in enumerate(index.spans):
@@ -373,10 +373,10 @@ def _senders(index: Index) -> dict[int, int]:
 
 
 def _causes(index: Index, number: int) -> list[Ref]:
-    """Return the messages that a consumer's span names, in the order in which it names them."""
+    """Return the messages that a consumer's span names, in order."""
     span = index.spans[number]
     found: dict[Ref, None] = {}
-    # Both ends of a message may have the same name: Zipkin calls that a shared span.
+    # Both ends of a message may have the same name; Zipkin calls this a shared span.
     parent = index.of_role(span.ref, _MAKES)
     if parent is None:
         parent = index.of_role(span.parent, _MAKES)
@@ -385,14 +385,14 @@ def _causes(index: Index, number: int) -> list[Ref]:
         if maker is not None:
             found[index.spans[maker].ref] = None
         elif parent is None and not index.find(ref):
-            found[ref] = None  # A message from outside the log, for the parent is not its producer.
+            found[ref] = None  # A message from outside the log; the parent is not its producer.
     if parent is not None:
         found[index.spans[parent].ref] = None
     if not found:
         found = dict.fromkeys(index.of_message(span.message))
     if found or span.role is Role.RECEIVE:
         return list(found)
-    # What was polled as one message is processed in a span below the poll, or linked to it.
+    # A message from a poll is processed in a span below the poll, or linked to it.
     polls = [index.of_role(ref, {Role.RECEIVE}) for ref in (*span.links, span.parent)]
     polled = [_causes(index, poll) for poll in polls if poll is not None]
     if any(polled):
@@ -404,10 +404,10 @@ def _causes(index: Index, number: int) -> list[Ref]:
 
 
 def _strays(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:
-    """Add the deliveries of what came to a process from spans that the log lacks.
+    """Add the deliveries to a process from spans that the log lacks.
 
-    The parent of a server span is in another process. So, probably, is the parent of any other
-    span, if its trace has spans of other processes and none of its own around it.
+    The parent of a server span is in another process. So, probably, is that of any other span, if
+    its trace has spans of other processes and it is in none of its own process.
     """
     spans = index.spans
     places: dict[str, set[str]] = {}
@@ -434,7 +434,7 @@ def _end(span: Span) -> float:
 
 
 def _order(index: Index, process: Sequence[str], told: set[int], pairs: Pairs) -> None:
-    """Add the order that parents and links show between processes, where no message does."""
+    """Add the order between processes that parents and links show where no message does."""
     for number, span in enumerate(index.spans):
         if number in told or span.role is Role.RECEIVE:
             continue
@@ -452,7 +452,7 @@ _KIND_ORDER = {DELIVER: 0, LOCAL: 1, SEND: 2}
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An event, before it has a number."""
+    """An event without its number."""
 
     process: str
     time: int
@@ -462,9 +462,9 @@ class _Place:
     kind: str
     message: str
     is_followed: bool = True
-    """Whether what follows the moment follows this event."""
+    """Whether what follows the moment also follows this event."""
     handled: str = ""
-    """The message whose send this event follows, though it is delivered in another process."""
+    """The message that this event handles, though another process delivers it."""
 
 
 def table_of_spans(
@@ -472,7 +472,7 @@ def table_of_spans(
 ) -> pa.Table:
     """Return the events of spans, with a column ``clock``.
 
-    ``origins`` gets the ids of trace, span and message that each message comes from.
+    ``origins`` receives the ids of trace, span and message for each message.
     """
     index = Index(spans)
     process = process_names(spans)
@@ -511,7 +511,7 @@ def table_of_spans(
         )
         for place, seq in zip(places, seqs, strict=True)
     ]
-    # Replies and parents are not all that an event follows: its own count of 0 says so.
+    # An event follows more than replies and parents: its own count of 0 says so.
     stated = [
         [*clock.items(), (place.process, 0)] if clock else None
         for clock, place in zip(clocks, places, strict=True)
@@ -534,7 +534,7 @@ def _names_in(spans: Sequence[Span], pairs: Pairs) -> dict[Ref, str]:
 
 
 def _places(index: Index, process: Sequence[str], pairs: Pairs) -> list[_Place]:
-    """Return every moment that is an event, as what it is."""
+    """Return all events among the moments, without numbers."""
     spans = index.spans
     named = _names_in(spans, pairs)
     drafts = [(moment, SEND, named[ref]) for moment, ref in pairs.sends]
@@ -567,15 +567,15 @@ def _in_lanes(
 ) -> list[_Place]:
     """Return the events in the order of their processes, one for each lane of a service.
 
-    If several lanes get messages, these are delivered in a process of their own, in the order of
-    their times, so that they can be judged. What a lane does follows only those that it handles.
+    If several lanes get messages, these are delivered in a separate process, in order of time, so
+    that they can be judged. The events of a lane follow only the messages that it handles.
     """
     own: dict[str, dict[int, int | None]] = {}
     came = {(process[n], ref): n for (n, _), ref in pairs.deliveries if not index.find(ref)}
     for number, name in enumerate(process):
         ref = index.spans[number].parent
         above = index.here(ref, process, number)
-        if ref and above is None:  # What came from one unknown span is below what came first.
+        if ref and above is None:  # What came from an unknown span is below its first span.
             above = came.get((name, ref))
         own.setdefault(name, {})[number] = None if above == number else above
     events: dict[str, list[_Place]] = {}
@@ -613,7 +613,7 @@ def _links_within(
 def _apart(
     name: str, events: Sequence[_Place], lanes: Lanes, sent: set[str], taken: Collection[str]
 ) -> list[_Place]:
-    """Return the events of a service with lanes; if several lanes deliver, deliveries are apart.
+    """Return the events of a service with lanes; if several deliver, deliveries are separate.
 
     In its lane, a delivery of a message that was ``sent`` is then a local event.
     """
@@ -640,7 +640,7 @@ def _apart(
 
 
 def _with_inner_starts(index: Index, process: Sequence[str], moments: Iterable[Moment]) -> set[int]:
-    """Return the spans inside which another event of their process happens just as they end."""
+    """Return the spans that end just when a span below them in the same process starts."""
     spans = index.spans
     moments = list(moments)
     ends = {(process[n], spans[n].end) for n, is_end in moments if is_end}
@@ -660,14 +660,14 @@ def _with_inner_starts(index: Index, process: Sequence[str], moments: Iterable[M
 
 
 class _Depths:
-    """How many spans are above a span."""
+    """The depths of spans: how many ancestors each has."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._known: dict[int, int] = {}
 
     def of(self, number: int) -> int:
-        """Return a span's depth, an arbitrary one if the span is its own ancestor by mistake."""
+        """Return a span's depth, or any number if the span is its own ancestor by mistake."""
         path: dict[int, None] = {}
         at: int | None = number
         while at is not None and at not in self._known and at not in path:
@@ -682,10 +682,10 @@ class _Depths:
 
 
 def names_of(spans: Sequence[Span], refs: Iterable[Ref]) -> dict[Ref, str]:
-    """Return readable names for spans, all different: service, title and the start of the id.
+    """Return distinct, readable names for spans: service, title and the start of the id.
 
-    A span is named by the id of its message, if it alone has that, and one without a title, or that
-    is not in the log, by its own id.
+    A span is named by the id of its message if no other span has that, and by its own id if it has
+    no title or is not in the log.
     """
     wanted = dict.fromkeys(refs)
     messages: dict[str, set[Ref]] = {}
@@ -720,8 +720,8 @@ def _titled(spans: Sequence[Span], wanted: Iterable[Ref], taken: set[str]) -> di
     return names | whole
 
 
-#: What a format finds in a document: each span, or why it is not one, with the JSON it came from;
-#: None for a document that is about something else.
+#: What a format finds in a document: each span, or why it is not one, with its JSON source; None
+#: for a document that is not about spans.
 Find = Callable[[object], Iterator[tuple[object, Span | str | None]]]
 
 
@@ -732,10 +732,10 @@ def format_of_spans(
     suffixes: tuple[str, ...] = (),
     text_of: Callable[[bytes], str | None] = lambda _: None,
 ) -> Format:
-    """Return a format of files of spans; ``text_of`` turns what is not text into JSON."""
+    """Return a format of files of spans; ``text_of`` converts other content to JSON."""
 
     def read(sources: Sequence[Source]) -> dict[str, Log]:
-        """Read files as one log: spans of one file may link to those of another."""
+        """Read files as one log: spans in one file may link to those in another."""
         rejected: list[tuple[str, list[Rejected]]] = []
         spans: dict[Span, None] = {}
         for source in sources:
@@ -756,7 +756,7 @@ def format_of_spans(
 def read_spans(
     text: str, find: Find, rejected: list[Rejected], known: Collection[Span] = ()
 ) -> list[Span]:
-    """Return the spans of a text; what is not one, or was read before, goes to ``rejected``."""
+    """Return the spans of a text; invalid or repeated ones go to ``rejected``."""
     spans: dict[Span, None] = {}
     for line, document in documents(text, rejected):
         found = [pair for part in unwrapped(document) for pair in find(part)]

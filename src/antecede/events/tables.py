@@ -1,11 +1,10 @@
 """The columns of the package's tables, and the values they may hold.
 
-They are stated once, with the standard library alone, so that writers and readers of a table
-cannot drift apart.
+They are defined once, with only the standard library, so that writers and readers of a table cannot
+drift apart.
 
-What an event is
-----------------
-``EVENT_SCHEMA`` states it; a row is an event if every column fits its line:
+What an event is ---------------- ``EVENT_SCHEMA`` states it; a row is an event if every column fits
+its line:
 
 - A *name* is a non-empty string. A whole number is read as its text.
 - A *whole* is an integer of 64 bits (in a column of floating point numbers, one without a
@@ -15,9 +14,9 @@ What an event is
   finite are read as null, for time is only a hint.
 - A value may be null (or an empty name) unless the event's kind needs it.
 
-Three readers follow these lines, each in one place: ``events.rule`` for plain Python,
-``events.arrow_columns`` for Arrow tables, ``spark.frames`` for Spark. One table of cases
-tests all three.
+Three readers implement this, each in one place: ``events.rule`` for plain Python,
+``events.arrow_columns`` for Arrow tables, ``spark.frames`` for Spark. One table of cases tests all
+three.
 """
 
 from typing import Final, NamedTuple
@@ -54,19 +53,19 @@ EVENT_SCHEMA: Final = (
 EVENT_COLUMNS: Final = tuple(column.name for column in EVENT_SCHEMA)
 EVENT_COLUMNS_NEEDED: Final = tuple(column.name for column in EVENT_SCHEMA if column.needed_by)
 
-#: An optional column beside those: which events of other processes an event follows, as a map from
-#: a process to how many of its events in this log, by ``seq``, it follows. It adds order to that of
-#: the messages. The event's own process, counts below 1 and processes without events say nothing,
+#: An optional further column: which events of other processes an event follows, as a map from a
+#: process to the number of its events in this log, by ``seq``. It adds order to that of the
+#: messages. The event's own process, counts below 1 and processes without events mean nothing,
 #: except that a count below 1 of its own process means: the event may follow more than this.
 CLOCK: Final = "clock"
 
-#: Separates the destinations of a send in a CSV field.
+#: The separator between the destinations of a send in a CSV field.
 DESTS_SEPARATOR: Final = ";"
 
 FIFO: Final = "fifo"
 CAUSAL: Final = "causal"
 
-#: One row per (process, message): the message was delivered there after an effect of it.
+#: One row per (process, message): delivered there after one of its effects.
 VIOLATION_COLUMNS: Final = (
     "process",
     "message",
@@ -80,7 +79,7 @@ VIOLATION_COLUMNS: Final = (
     "chain",
 )
 
-#: One row per (process, message): addressed to it, never delivered, although an effect was.
+#: One row per (process, message): never delivered to its destination, although an effect was.
 MISSING_COLUMNS: Final = ("process", "message", "sender", "overtaker", "overtaker_seq")
 
 DELIVERY_WITHOUT_SEND: Final = "delivery without send"
@@ -122,7 +121,7 @@ ADVISE_COLUMNS: Final = (
     "reason",
 )
 
-#: ``study``: one row per run; an experiment may add its own.
+#: ``study``: one row per run; an experiment may add columns.
 STUDY_COLUMNS: Final = (
     "run_id",
     "experiment",

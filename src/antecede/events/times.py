@@ -1,18 +1,18 @@
-"""Times as people write them, in seconds since 1970."""
+"""Times in notations that people use, in seconds since 1970."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, time
 
-#: Forms of dates beside ISO 8601.
+#: Forms of dates besides ISO 8601.
 _DATES = (
     "%m/%d/%Y %H:%M:%S.%f",
     "%Y/%m/%d %H:%M:%S",
     "%Y/%m/%d %H:%M:%S.%f",
     "%d/%b/%Y:%H:%M:%S %z",
 )
-#: A number of seconds since 1970 from which on it must be milli-, micro- or nanoseconds.
+#: From this number on, a time since 1970 counts milli-, micro- or nanoseconds.
 _SECONDS_END = 1e11
 
 

@@ -1,15 +1,13 @@
 """Writing the event log, one call per event.
 
-Guarantee
----------
-Each call appends its line to the file in one ``write`` before it returns. So several processes may
-share a file without mixing lines, and a killed program loses nothing it has logged. A crash or a
-full disk may leave half a line; the next call of any writer ends it, and readers reject that row.
+Guarantee --------- Each call appends its line to the file in one ``write`` before it returns. So
+several processes may share a file without mixing lines, and a killed program loses nothing that it
+has logged. A crash or a full disk may leave half a line; the next call of any writer ends it, and
+readers reject that row.
 
-Assumes
--------
-``seq`` is each process's own order and continues from what the file holds, so only one ``EventLog``
-at a time writes for a process. ``time`` is that process's clock and is never trusted for order.
+Assumes ------- ``seq`` is each process's own order and continues from what the file holds, so only
+one ``EventLog`` at a time writes for a process. ``time`` is that process's clock and is never
+trusted for order.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCA
 
 _TAIL_BYTES = 1 << 16
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-_CSV_CHARS_MAX = 3 * len(EVENT_COLUMNS) * csv.field_size_limit()  # No row is that long.
+_CSV_CHARS_MAX = 3 * len(EVENT_COLUMNS) * csv.field_size_limit()  # Every row is shorter.
 _ID_BITS_MAX = 1024  # Python does not print much longer integers
 _CSV_HEADER = ",".join(EVENT_COLUMNS) + "\n"
 
@@ -85,7 +83,7 @@ class EventLog:
         """Log that this process sent ``message`` to ``dests``; return the event's seq.
 
         ``seq`` is by default the next number. A program that numbers its own events can give a
-        greater one, and knows by ``last_seq`` after a crash what it has logged.
+        greater one; after a crash, ``last_seq`` shows what it has logged.
         """
         if isinstance(dests, str) or not (dests is None or hasattr(dests, "__iter__")):
             msg = f"dests is {shown(dests)}; give a list of process names"
@@ -98,7 +96,7 @@ class EventLog:
         return self._append(DELIVER, message_name(message), None, time, seq)
 
     def local(self, name: object = None, time: float | None = None) -> int:
-        """Log an event of this process alone; return the event's seq."""
+        """Log an event that concerns only this process; return the event's seq."""
         return self._append(LOCAL, None if name is None else message_name(name), None, time)
 
     def close(self) -> None:
@@ -116,7 +114,7 @@ class EventLog:
         self.close()
 
     def _put(self, line: bytes) -> None:
-        """Write ``line`` in one call, behind a new CSV's header or the end of a torn last line."""
+        """Write ``line`` in one call, after a new CSV's header or the end of a torn last line."""
         with ours("write the event log", self.path):
             data, size = line, os.fstat(self._file).st_size
             header = _CSV_HEADER.encode()
@@ -147,7 +145,7 @@ class EventLog:
                 raise UsageError(msg)
             event = Event(self.process, place, kind, message, dests, when)
             line = _line(event, is_csv=self._csv)
-            self._seq = place  # Even if the write fails: what it leaves may read as an event.
+            self._seq = place  # Even if the write fails, its remains may be read as an event.
             with _exclusive(self._file):
                 self._put(line)
             return self._seq
@@ -173,7 +171,7 @@ def message_name(message: object) -> str:
 
 
 def _as_path(path: object) -> Path:
-    """Return a path; refuse what names no file on any system."""
+    """Return a path; refuse one that no system accepts as a file."""
     text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     try:
         if isinstance(text, str) and b"\0" not in os.fsencode(text):
@@ -185,7 +183,7 @@ def _as_path(path: object) -> Path:
 
 
 def write(path: str | os.PathLike[str], events: Iterable[Event]) -> None:
-    """Write ``events`` of any processes as a new log, whole or not at all."""
+    """Write ``events`` of any processes as a new log, completely or not at all."""
     target = _as_path(path)
     is_csv = target.suffix == ".csv"
     part = Path(f"{target}.part")
@@ -243,7 +241,7 @@ def _last_seq(path: Path, process: str) -> int:
 
 
 def _check_header(path: Path, line: str) -> None:
-    """Refuse a CSV file with other columns than ours: its readers would mix them up."""
+    """Refuse a CSV file with other columns than ours: readers would mix them up."""
     if not _is_torn(line.encode()) and next(csv.reader([line]), []) != list(EVENT_COLUMNS):
         reason = f"its columns are {shown(line.strip())}, not {', '.join(EVENT_COLUMNS)}"
         msg = f"cannot append to the event log {str(path)!r}: {reason}; log to a new file"
@@ -251,7 +249,7 @@ def _check_header(path: Path, line: str) -> None:
 
 
 def _is_torn(start: bytes) -> bool:
-    """Tell whether a file holds only the beginning of our header: the disk was full."""
+    """Return whether a file holds only the beginning of our header, because the disk was full."""
     return _CSV_HEADER.encode().startswith(start)
 
 
@@ -275,7 +273,7 @@ def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
 def _seq_of(raw: bytes, process: str, *, is_csv: bool) -> int | None:
     """Return the seq of one line if it is an event of ``process``."""
     text = raw.decode("utf-8-sig", "replace")
-    may_be_its = process in text or "\\" in text or '""' in text  # which may be escapes
+    may_be_its = process in text or "\\" in text or '""' in text  # may be escapes
     if not may_be_its or (is_csv and len(text) > _CSV_CHARS_MAX):
         return None
     rows = csv_rows([_CSV_HEADER, text]) if is_csv else json_rows([text])
@@ -285,9 +283,9 @@ def _seq_of(raw: bytes, process: str, *, is_csv: bool) -> int | None:
 
 @contextmanager
 def _exclusive(file: int) -> Iterator[None]:
-    """Lock out other writers, where the system can (Windows cannot).
+    """Lock out other writers, where the system supports it (Windows does not).
 
-    Else a line that another process is still writing looks torn: it would be ended by a blank line.
+    Otherwise a line that another process is still writing looks torn, and would be ended.
     """
     try:
         import fcntl

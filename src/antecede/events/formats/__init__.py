@@ -1,7 +1,7 @@
 """The formats of logs, one module each; a module's name is the format's name.
 
-To add a format, add a module here with a :class:`~antecede.events.log.Format` called
-``FORMAT``. It is found by itself.
+To add a format, add a module here with a :class:`~antecede.events.log.Format` called ``FORMAT``. It
+is found automatically.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def format_named(name: str) -> Format:
 
 
 def format_of_suffix(suffix: str) -> str | None:
-    """Return the name of the format whose files end so, or None."""
+    """Return the name of the format whose files have this suffix, or None."""
     return next((name for name in FORMATS if suffix in format_named(name).suffixes), None)

@@ -26,7 +26,7 @@ def _read(source: Source) -> Log:
 
 
 def _sniff(head: str) -> float:
-    """Look for the columns that every event log needs in the first line."""
+    """Return whether the first line has the columns that every event log needs."""
     header = {name.strip(' "') for name in head.split("\n", 1)[0].split(",")}
     return float(header.issuperset(EVENT_COLUMNS_NEEDED))
 

@@ -1,6 +1,6 @@
-"""Edge lists: who sent to whom and when. They are traffic to replay, without deliveries of its own.
+"""Edge lists: who sent to whom and when. They are traffic to replay, without real deliveries.
 
-Each message counts as delivered when it is sent, for an edge list says nothing about delays.
+Each message counts as delivered when it is sent, because edge lists have no delays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from antecede.events.tables import DELIVER, SEND
 
 
 def _read(sources: Sequence[Source]) -> dict[str, Log]:
-    """Read edge lists as one; the messages of each but the first also have its number."""
+    """Read edge lists as one; after the first list, names of messages include the list's number."""
     rejected: list[tuple[str, list[Rejected]]] = []
     found: list[tuple[float, int, Multicast]] = []
     for number, source in enumerate(sources):
@@ -42,7 +42,7 @@ def _read(sources: Sequence[Source]) -> dict[str, Log]:
 
 
 def to_events(messages: Sequence[Multicast], prefixes: Sequence[str] = ()) -> list[Event]:
-    """Return a send and its deliveries for each message, called by its line behind a prefix."""
+    """Return a send and its deliveries for each message, named by its line with a prefix."""
     counts: Counter[str] = Counter()
     events = []
     for message, prefix in zip(messages, prefixes or ["e"] * len(messages), strict=True):
@@ -57,7 +57,7 @@ def to_events(messages: Sequence[Multicast], prefixes: Sequence[str] = ()) -> li
 
 
 def _sniff(head: str) -> float:
-    """Return the share of lines that are edges; the first may name the columns."""
+    """Return the share of lines that are edges; the first may have column names."""
     lines = [line for line in first_lines(head) if not line.startswith(("#", "%"))]
     if lines and lines[0].startswith(("{", "[")):
         return 0.0

@@ -1,7 +1,6 @@
-"""Jaeger's JSON: what its user interface downloads, and what its query service answers.
+"""Jaeger's JSON: downloads from its user interface, and answers of its query service.
 
-References other than the parent are links. `antecede.events.spans` says which spans are
-events.
+References other than the parent are links. `antecede.events.spans` says which spans are events.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MICROSECOND = 1000
 
 
 def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
-    """Yield the spans of traces, or of a trace alone."""
+    """Yield the spans of traces, or of a single trace."""
     if isinstance(document, dict) and isinstance(document.get("data"), list):
         document = document["data"]
     for trace in document if isinstance(document, list) else [document]:
@@ -34,7 +33,7 @@ def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
         processes = trace.get("processes")
         known = processes if isinstance(processes, dict) else {}
         spans = trace.get("spans")
-        if spans is None and "spanID" in trace:  # A span alone, as in Jaeger's own stores.
+        if spans is None and "spanID" in trace:  # A single span, as in Jaeger's own stores.
             spans = [trace]
         for raw in spans if isinstance(spans, list) else []:
             yield raw, _span(raw, known)
@@ -98,7 +97,7 @@ def _ref(owner: Mapping[str, Any]) -> Ref:
 
 
 def _tags(owner: Mapping[str, Any]) -> dict[str, object]:
-    """Return tags by their keys; what is not one is left out."""
+    """Return tags by their keys, leaving out malformed ones."""
     tags = owner.get("tags")
     return {
         tag["key"]: tag.get("value")

@@ -1,9 +1,9 @@
-"""The event log in JSON lines: in one go by Arrow's parser where that is safe, else line by line.
+"""The event log in JSON lines: read at once by Arrow's parser if safe, else line by line.
 
 Only reading line by line can reject single lines, but it takes most of the time of a quick look.
-Arrow's parser is several times as fast, but knows no lines, and accepts some rows that are not
-valid. So its answer is used only if counting shows that each line is one flat object with each
-column at most once, and all of them are events.
+Arrow's parser is several times as fast, but ignores lines and accepts some invalid rows. So its
+result is used only if counting shows that each line is one flat object with each column at most
+once, and all rows are events.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from antecede.events.rule import Rejected
 from antecede.events.tables import EVENT_COLUMNS
 
 _DESTS = re.compile(rb'"dests"\s*:\s*\[')
-#: How records begin that are wrapped in others.
+#: How records that are wrapped in others begin.
 _WRAPPED = re.compile(r'"(_source|hits|line)"\s*:|"data"\s*:\s*\{')
-#: How much of a file shows whether it has objects on lines.
+#: How much of a file is examined for objects on lines.
 _HEAD = 1 << 16
 #: A span of a trace may have "process" as a value.
 _KEY = re.compile(r'"(process|kind)"\s*:')
@@ -58,7 +58,7 @@ def _read(source: Source) -> Log:
 
 
 def _is_on_lines(head: str) -> bool:
-    """Return whether a file has objects on lines of their own, and no list or export of them."""
+    """Return whether a file has objects on separate lines, and no list or export of them."""
     first = head.lstrip().partition("\n")[0].strip()
     return first.startswith("{") and not _WRAPPED.search(first) and first != "{"
 
@@ -66,7 +66,7 @@ def _is_on_lines(head: str) -> bool:
 def _records(
     text: str, rejected: list[Rejected]
 ) -> Iterator[tuple[int, str, dict[str, Any] | str]]:
-    """Yield the records of lists, and of what Elasticsearch and Loki export."""
+    """Yield the records of lists, and those exported by Elasticsearch and Loki."""
     for line, document in documents(text, rejected):
         for part in document if isinstance(document, list) else [document]:
             for record in unwrapped(part):
@@ -75,7 +75,7 @@ def _records(
 
 
 def read_quickly(data: bytes) -> pa.Table | None:
-    """Return a log's events, or None if it has to be read line by line."""
+    """Return a log's events, or None if it must be read line by line."""
     lines = _objects(data)
     if not lines:
         return None
@@ -92,11 +92,11 @@ def read_quickly(data: bytes) -> pa.Table | None:
 
 
 def _objects(data: bytes) -> int:
-    """Return the number of lines if each is one object in braces, flat but for dests; else 0.
+    """Return the number of lines if each is one object in braces, flat except for dests; else 0.
 
-    A line that ends in a brace and one that begins with one cannot be parts of one object, so
-    with as many rows as lines each line is one row. Escapes could hide a name or half a
-    character, nesting could be deep, and an empty name may mean null: such logs are declined.
+    A line that ends in a brace and one that begins with one cannot be parts of one object, so with
+    as many rows as lines each line is one row. Escapes could hide a name or half a character,
+    nesting could be deep, and an empty name may mean null: such logs are declined.
     """
     text = data.rstrip()
     lines = text.count(b"\n") + 1
@@ -118,7 +118,7 @@ def _objects(data: bytes) -> int:
 
 
 def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
-    """Return whether every line gave one event, and names each of its columns once."""
+    """Return whether every line gave one event, and has each of its columns once."""
     if len(table) != lines or not is_event(table).all():
         return False
     for name in EVENT_COLUMNS:
@@ -129,7 +129,7 @@ def _is_whole(table: pa.Table, data: bytes, lines: int) -> bool:
 
 
 def _sniff(head: str) -> float:
-    """Return the share of lines, or whether it is a list, of objects with a process and a kind."""
+    """Return the share of lines, or 1 for a list, that are objects with a process and a kind."""
     lines = first_lines(head)
     if not _SEQ.search(head):
         return 0.0  # Without numbers they are records.

@@ -27,11 +27,11 @@ from antecede.events.spans import (
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _ERRORS = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
-#: Where documents have resources with their spans. Tempo's answers have batches, or a trace with
-#: resources; Jaeger's newest ones have a result with resources.
+#: The fields in which documents have resources with spans. Tempo's answers have batches, or a trace
+#: with resources; Jaeger's newest ones have a result with resources.
 _RESOURCES = ("resourceSpans", "batches")
 _SCOPES = ("scopeSpans", "instrumentationLibrarySpans")
-#: Where documents have what is not about spans.
+#: The fields of documents that are not about spans.
 _OTHERS = ("resourceMetrics", "resourceLogs", "resourceProfiles")
 
 #: The service and the instance that a resource names.
@@ -55,7 +55,7 @@ def _get(owner: object, name: str) -> Any:
 
 
 def _list(owner: object, *names: str) -> list[Any]:
-    """Return the first list of those names; anything else in its place becomes its only member."""
+    """Return the first list with one of these names; any other value becomes a list of one."""
     for name in names:
         found = _get(owner, name)
         if found:
@@ -64,7 +64,7 @@ def _list(owner: object, *names: str) -> list[Any]:
 
 
 def _found(document: object) -> Iterator[tuple[Origin | None, object]]:
-    """Yield what is in the place of spans, each with its origin (None if that is malformed)."""
+    """Yield candidates for spans, each with its origin (None if that is malformed)."""
     for part in document if isinstance(document, list) else [document]:
         whole = [part, _get(part, "result"), _get(part, "trace")]
         for resource in (one for owner in whole for one in _list(owner, *_RESOURCES)):
@@ -144,7 +144,7 @@ def _ref(owner: object, which: str) -> Ref:
 
 
 def text_of(data: bytes) -> str | None:
-    """Return protobuf as JSON, one document a line; None if the data is not protobuf."""
+    """Return protobuf as JSON, one document per line; None if the data is not protobuf."""
     if data.lstrip()[:1] in {b"{", b"["} or data[:1] not in {b"\n", b"\0"}:
         return None
     try:
@@ -163,7 +163,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _messages(data: bytes) -> Iterator[bytes]:
-    """Yield one message, or those that follow their lengths."""
+    """Yield a single message, or messages that follow their lengths."""
     if data[:1] == b"\n":
         yield data
         return

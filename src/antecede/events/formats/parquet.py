@@ -18,7 +18,7 @@ from antecede.events.log import (
 
 
 def _read(source: Source) -> Log:
-    # A folder needs Arrow's datasets, which import pandas and so take a moment; a file does not.
+    # A folder needs Arrow's datasets, whose import of pandas takes a moment; a file does not.
     if source.path.is_dir():
         table = pq.read_table(source.path)
     elif is_plain_file(source):

@@ -1,7 +1,7 @@
 """Structured logs: JSON, in lines or lists or as Elasticsearch and Loki export it, and CSV.
 
-``--field`` says where a record has the parts of an event, such as ``message=labels.order_id``; the
-others are looked for under their own names. A path leads into objects, also into text that is
+``--field`` says where a record has the parts of an event, such as ``message=labels.order_id``;
+other parts are looked up under their own names. A path leads into objects, and into text that is
 JSON. ``kind`` is a word such as sent or received; or else ``--send`` and ``--deliver`` are searched
 in the field ``event``, or in the whole record, and their groups are parts too. Records without a
 kind or a message are left out and counted. The events of a process are in the order of ``seq``, or
@@ -26,7 +26,7 @@ from antecede.events.patterns import compile_pattern
 from antecede.events.rule import NO_KIND, Rejected
 from antecede.events.tables import DELIVER, DESTS_SEPARATOR, EVENT_COLUMNS, LOCAL, SEND
 
-#: What an event log without numbers has.
+#: The parts of an event log without numbers.
 _PARTS = {"process", "kind", "message"}
 
 
@@ -103,7 +103,7 @@ def _text(value: object) -> str:
 
 
 def _sniff(head: str) -> float:
-    """Look for an event log without numbers."""
+    """Return how much a file looks like an event log without numbers."""
     if head.lstrip().startswith(("{", "[")):
         names = {*re.findall(r'"(process|kind|message|seq)"\s*:', head)}
     else:

@@ -1,9 +1,9 @@
 """Logs with vector clocks, as ShiViz and GoVector write them.
 
 Each event has its host, its vector clock and a text. The clocks order the events of a host and show
-what happened before what, so they become the column ``clock`` of the event log. But they do not
-show which delivery belongs to which send, and an overtaken message leaves no trace in them. So
-patterns on the text pair sends and deliveries; without them a log can be drawn but not audited.
+which events happened before others, so they become the column ``clock`` of the event log. But they
+do not show which delivery belongs to which send, and an overtaken message leaves no trace in them.
+So patterns on the text pair sends and deliveries; without them a log can be drawn but not audited.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LAYOUTS = {
     ),
     "on one line": r"(?P<host>\S+) (?P<clock>\{[ \t]*\"[^\n]*?\})[ \t]+(?P<event>[^\n]*\S)",
 }
-#: The line between two executions, as in the logs that ShiViz shows as examples.
+#: The line between two executions, as in the example logs of ShiViz.
 DELIMITER = re.compile(r"^=== *(?P<trace>.*?) *===[ \t]*$", re.MULTILINE)
 _GROUPS = ("host", "clock", "event")
 _COUNT_END = 2**63
@@ -75,13 +75,13 @@ class Entry:
 
     @property
     def count(self) -> int:
-        """The host's own count: the place of the event in the host's order."""
+        """The host's own count, which is the place of the event in the host's order."""
         return self.clock[self.host]
 
 
 @dataclass
 class Parsed:
-    """The entries of a log, the lines that could not be read, and how many were."""
+    """The entries of a log, the lines that could not be read, and how many could."""
 
     entries: list[Entry] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Parsed:
 
 
 def parse_log(text: str, pattern: str | None = None) -> Parsed:
-    """Read a log of one execution by ``pattern`` or by the layout that fits best."""
+    """Read a log of one execution with ``pattern`` or with the layout that fits best."""
     return _parse(text, layout_of(text, pattern))
 
 
@@ -122,7 +122,7 @@ def parse_executions(
 
 
 def _with_events(found: dict[str, Parsed], parts: Sequence[Part]) -> dict[str, Parsed]:
-    """Leave out what comes before the first execution if it has no events; others need some."""
+    """Leave out what precedes the first execution if it has no events; others need some."""
     before = found.get("")
     if before is not None and not before.entries and len(found) > 1:
         del found[""]
@@ -138,7 +138,7 @@ def _with_events(found: dict[str, Parsed], parts: Sequence[Part]) -> dict[str, P
 
 
 def layout_of(text: str, pattern: str | None) -> re.Pattern[str]:
-    """Return the given pattern, or that of the layout that fits best; refuse a text without any."""
+    """Return the given pattern, or that of the best layout; refuse a text that fits none."""
     if pattern is not None:
         compiled = compile_pattern(pattern, "--pattern", _GROUPS)
         if compiled.search(text):
@@ -159,7 +159,7 @@ def layout_of(text: str, pattern: str | None) -> re.Pattern[str]:
 
 
 def _sense(parsed: Parsed) -> tuple[int, int]:
-    """Return how well a layout fits: how often a host's own count grows by one, or begins anew."""
+    """Return how well a layout fits: how often a host's own count grows by one, or restarts."""
     last: dict[str, int] = {}
     fits = 0
     for entry in parsed.entries:
@@ -215,7 +215,7 @@ def _clock(text: str) -> dict[str, int] | None:
 
 
 def with_aliases(entry: Entry, source: Source) -> Entry:
-    """Return an entry that calls processes as the source asks."""
+    """Return an entry with the source's names for processes."""
     if not source.aliases:
         return entry
     clock: dict[str, int] = {}
@@ -226,11 +226,11 @@ def with_aliases(entry: Entry, source: Source) -> Entry:
 
 
 def to_events(entries: Sequence[Entry], source: Source) -> list[Event]:
-    """Return events; patterns with a group ``message`` tell which are sends and deliveries.
+    """Return events; patterns with a group ``message`` identify sends and deliveries.
 
     That group is the message's id. Groups ``to`` (of a send) and ``from`` (of a delivery), if any,
-    name the other end. Then both ends become part of the id, because a relay sends the same text
-    to several hosts, and the k-th such send belongs to the k-th such delivery.
+    name the other end. Then both ends become part of the id, because a relay sends the same text to
+    several hosts, and the k-th such send belongs to the k-th such delivery.
     """
     patterns = [
         (kind, compile_pattern(given, option, ("message",)), other)
@@ -260,10 +260,10 @@ def to_events(entries: Sequence[Entry], source: Source) -> list[Event]:
 
 
 def ranks(entries: Sequence[Entry]) -> list[dict[str, int]]:
-    """Return each entry's clock as how many events of every other host, in this log, it follows.
+    """Return each entry's clock as how many events of each other host in this log it follows.
 
-    A count c of a host means that host's event with c in its own place, and all before it. Where
-    the log lacks that event, the latest one before it counts, so the clocks may have gaps.
+    A count c of a host means the host's event whose own count is c, and all before it. If the log
+    lacks that event, the latest one before it counts, so the clocks may have gaps.
     """
     own: dict[str, list[int]] = {}
     for entry in entries:
@@ -281,7 +281,7 @@ def ranks(entries: Sequence[Entry]) -> list[dict[str, int]]:
 
 
 def _read(sources: Sequence[Source]) -> dict[str, Log]:
-    """Read files as one log; executions of the same label in several files are the same one."""
+    """Read files as one log; executions with the same label in several files are the same one."""
     found: dict[str, list[tuple[Source, Parsed]]] = {}
     for source in sources:
         bad: list[Rejected] = []
@@ -337,7 +337,7 @@ def _why_undecidable(events: Sequence[Event], source: Source) -> str | None:
 
 
 def _sniff(head: str) -> float:
-    """Return the share of lines that have a clock; in most layouts that is every other line."""
+    """Return the share of lines with a clock; in most layouts that is every other line."""
     lines = first_lines(head)
     texts = [line for line in lines if not line.startswith(("{", "[{"))]
     clocks = sum(bool(_A_CLOCK.search(line)) for line in texts)

@@ -1,8 +1,8 @@
-"""Spans one by one, as console exporters of OpenTelemetry print them and as many tools store them.
+"""Single spans, as console exporters of OpenTelemetry print them and many tools store them.
 
 Python's console exporter has ``context`` and ``SpanKind.PRODUCER``, Go's ``SpanContext`` and
-``SpanKind``; flat spans have ids of trace and span beside the service's name. Each part is looked
-for under the names that these use. `antecede.events.spans` says which spans are events.
+``SpanKind``; flat spans have ids of trace and span next to the service's name. Each part is looked
+up under all of these names. `antecede.events.spans` says which spans are events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime
 _ENDS = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime", "EndTime", "end")
 _LENGTHS = ("duration", "Duration", "durationNano", "duration_nano")
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
-#: From which number on a time since 1970 counts units of so many nanoseconds.
+#: The least numbers of times since 1970 in each unit, and the unit in nanoseconds.
 _UNITS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (0, 10**9))
 
 
@@ -110,7 +110,7 @@ def _attributes(owner: object) -> dict[str, object]:
 
 
 def _id(value: object) -> str:
-    """Return an id; Python writes 0x before it."""
+    """Return an id without the 0x that Python writes before it."""
     return plain_id(value[2:] if isinstance(value, str) and value.startswith("0x") else value)
 
 
@@ -143,7 +143,7 @@ def _sniff(head: str) -> float:
     has = [any(name in keys for name in names) for names in (_flat(_TRACES), _flat(_SPANS))]
     is_timed = any(name in keys for name in _STARTS)
     is_named = bool(keys & {"name", "Name", "operationName", "span.name", "SpanName"})
-    # Other formats of spans, which are surer of themselves, have these names too.
+    # Other formats of spans, which recognise theirs more surely, have these names too.
     return 0.9 * float(all(has) and is_timed and is_named)
 
 

@@ -1,10 +1,10 @@
-"""Application logs as text: patterns with named groups tell which lines are events.
+"""Application logs as text: patterns with named groups find the events.
 
-``--pattern`` describes an event, ``--send`` and ``--deliver`` one kind of event each; together, the
-latter are searched in what the former matched. Their groups are ``process`` (else the name of the
-file, up to its first dot), ``message``, ``kind`` (a word such as sent or received), ``dests``,
-``to`` and ``from`` (the other end), ``seq`` (else the order of the lines) and ``time``. Patterns
-may match several lines. Lines that no pattern matches are left out and counted.
+``--pattern`` describes an event, ``--send`` and ``--deliver`` one kind of event each; used
+together, the latter are searched in matches of the former. Their groups are ``process`` (else the
+name of the file, up to its first dot), ``message``, ``kind`` (a word such as sent or received),
+``dests``, ``to`` and ``from`` (the other end), ``seq`` (else the order of the lines) and ``time``.
+Patterns may match several lines. Lines that no pattern matches are left out and counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Patterns:
 
     @classmethod
     def of(cls, source: Source) -> Patterns:
-        """Compile the patterns, and refuse those that cannot describe an event."""
+        """Return the compiled patterns; refuse those that cannot describe an event."""
         given = ((DELIVER, source.deliver, "--deliver"), (SEND, source.send, "--send"))
         kinds = tuple(
             (kind, compile_pattern(pattern, option))
@@ -75,7 +75,7 @@ class Patterns:
         return cls(event, kinds)
 
     def drafts(self, source: Source, part: Part, rejected: list[Rejected]) -> list[Draft]:
-        """Return what the patterns find in a text; lines that they do not match are rejected."""
+        """Return the events that patterns find in a text; lines without a match are rejected."""
         found, spans = [], []
         line, at = part.line, 0
         for start, end, kind, groups in sorted(self._found(part.text), key=lambda one: one[:2]):
@@ -89,7 +89,7 @@ class Patterns:
         return found
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str | None, dict[str, str]]]:
-        """Yield each match: where it is, its kind if a pattern tells, and its groups."""
+        """Yield each match: its start and end, its kind if a pattern gives it, and its groups."""
         if self.event is None:
             for kind, pattern in self.kinds:
                 for match in pattern.finditer(text):
@@ -113,7 +113,7 @@ def _groups(match: re.Match[str]) -> dict[str, str]:
 
 
 def _whole_lines(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans that cover the lines which the given ones touch, in order, without overlap."""
+    """Return spans that cover all lines touched by the given ones, in order, without overlap."""
     whole: list[tuple[int, int]] = []
     for start, end in spans:
         first = text.rfind("\n", 0, start) + 1
@@ -127,7 +127,7 @@ def _whole_lines(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int,
 
 
 def _read(sources: Sequence[Source]) -> dict[str, Log]:
-    """Read files as one log; executions of the same label in several files are the same one."""
+    """Read files as one log; executions with the same label in several files are the same one."""
     patterns = Patterns.of(sources[0])
     drafts: dict[str, list[Draft]] = {}
     rejected: dict[str, list[tuple[Source, Rejected]]] = {}

@@ -1,8 +1,8 @@
-"""Zipkin's JSON, versions 1 and 2: lists of spans, as its servers take them and answer with.
+"""Zipkin's JSON, versions 1 and 2: lists of spans, as its servers accept and return them.
 
-A span of version 1 has both ends of a call, told by annotations. In version 2, the two halves of an
-RPC may share one id. Zipkin has no links; where OpenTelemetry's collector wrote the file, they are
-in the tags. `antecede.events.spans` says which spans are events.
+A span of version 1 has both ends of a call, marked by annotations. In version 2, the two halves of
+an RPC may share one id. Zipkin has no links; where OpenTelemetry's collector wrote the file, they
+are in the tags. `antecede.events.spans` says which spans are events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from antecede.events.spans import (
 )
 
 _MICROSECOND = 1000
-#: The annotations of version 1 at the start and the end of a span, and its kind.
+#: The annotations of version 1 for the start and the end of a span, with its kind.
 _ENDS = (
     ("cs", "cr", "CLIENT"),
     ("sr", "ss", "SERVER"),
@@ -33,7 +33,7 @@ _ENDS = (
 
 
 def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
-    """Yield the spans of a list, of a list of traces, or of one span alone."""
+    """Yield the spans of a list, of a list of traces, or a single span."""
     for part in document if isinstance(document, list) else [document]:
         for raw in part if isinstance(part, list) else [part]:
             for half in _halves(raw):
@@ -41,7 +41,7 @@ def _spans(document: object) -> Iterator[tuple[object, Span | str]]:
 
 
 def _halves(raw: Any) -> Iterator[object]:
-    """Yield a span as version 2 has it: once for each end of which a span of version 1 tells."""
+    """Yield spans of version 2: one for each end in a span of version 1."""
     if not isinstance(raw, dict) or "localEndpoint" in raw:
         yield raw
         return
@@ -54,7 +54,7 @@ def _halves(raw: Any) -> Iterator[object]:
         length = end - start if isinstance(start, int) and isinstance(end, int) else None
         about = {"localEndpoint": place, "kind": kind, "timestamp": start, "duration": length}
         yield {**raw, **about, "tags": _tags(notes, place)}
-    if not ends:  # It tells of something inside a service.
+    if not ends:  # It is about something inside a service.
         place = next((one["endpoint"] for one in [*marks, *notes]), {})
         yield {**raw, "localEndpoint": place, "tags": _tags(notes, place)}
 
@@ -64,7 +64,7 @@ def _tags(notes: list[dict[str, Any]], place: object) -> dict[str, object]:
 
 
 def _told(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return what version 1 tells about a span, as far as it says where that was."""
+    """Return the annotations or tags of a version 1 span that say where they were made."""
     found = raw.get(name)
     rows = found if isinstance(found, list) else []
     return [row for row in rows if isinstance(row, dict) and isinstance(row.get("endpoint"), dict)]
