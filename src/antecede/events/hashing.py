@@ -4,8 +4,9 @@ Both must agree bit for bit, because a log may be hashed in SQL or here, and the
 between contradictory rows. Two names with the same hash are detected if both are sent; the audit
 then hashes again with another ``salt``.
 
-References ---------- Y. Collet. "xxHash fast digest algorithm", specification, version 0.1.1,
-section XXH64.
+References
+----------
+Y. Collet. "xxHash fast digest algorithm", specification, version 0.1.1, section XXH64.
 """
 
 from __future__ import annotations

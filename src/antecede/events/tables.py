@@ -3,8 +3,9 @@
 They are defined once, with only the standard library, so that writers and readers of a table cannot
 drift apart.
 
-What an event is ---------------- ``EVENT_SCHEMA`` states it; a row is an event if every column fits
-its line:
+What an event is
+----------------
+``EVENT_SCHEMA`` states it; a row is an event if every column fits its line:
 
 - A *name* is a non-empty string. A whole number is read as its text.
 - A *whole* is an integer of 64 bits (in a column of floating point numbers, one without a

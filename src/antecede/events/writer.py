@@ -1,13 +1,15 @@
 """Writing the event log, one call per event.
 
-Guarantee --------- Each call appends its line to the file in one ``write`` before it returns. So
-several processes may share a file without mixing lines, and a killed program loses nothing that it
-has logged. A crash or a full disk may leave half a line; the next call of any writer ends it, and
-readers reject that row.
+Guarantee
+---------
+Each call appends its line to the file in one ``write`` before it returns. So several processes may
+share a file without mixing lines, and a killed program loses nothing that it has logged. A crash or
+a full disk may leave half a line; the next call of any writer ends it, and readers reject that row.
 
-Assumes ------- ``seq`` is each process's own order and continues from what the file holds, so only
-one ``EventLog`` at a time writes for a process. ``time`` is that process's clock and is never
-trusted for order.
+Assumes
+-------
+``seq`` is each process's own order and continues from what the file holds, so only one ``EventLog``
+at a time writes for a process. ``time`` is that process's clock and is never trusted for order.
 """
 
 from __future__ import annotations

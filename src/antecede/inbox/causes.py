@@ -8,23 +8,29 @@ clock or uses randomness: times are numbers that the caller gives.
 each step touches only what it changes. Tests compare it, every store and ``reorder`` with plain
 definitions of the rule (``tests/inbox/specification.py``).
 
-Guarantee --------- A message is handed over once, after each of its subscribed causes that is not
-waived. A cause is waived if a person or the patience released the message without it (``unmet``
-then names it), or if it is so old that its id would be forgotten. A message that waits for itself,
-directly or through others, is parked with the reason, and so is everything on that cycle.
+Guarantee
+---------
+A message is handed over once, after each of its subscribed causes that is not waived. A cause is
+waived if a person or the patience released the message without it (``unmet`` then names it), or if
+it is so old that its id would be forgotten. A message that waits for itself, directly or through
+others, is parked with the reason, and so is everything on that cycle.
 
-What a send carries ------------------- A message that is sent while ``m`` is handled carries ``m``
-and, of the causes of ``m``, those of other topics than that of ``m``. Let ``a`` happen before ``b``
-by a chain of such sends. Then every inbox that subscribes to the topics of both hands over ``a``
-first, whatever else it subscribes to. Because along the chain, each message carries some ``x`` of
-the topic of ``a`` such that every subscriber of that topic has handed over ``a`` when it hands over
-``x``. The first message after ``a`` carries ``a`` itself. A message ``m`` of another topic passes
-``x`` on. A message ``m`` of the topic of ``a`` replaces ``x`` by itself, and waits for ``x``
-wherever it is handed over. So ids do not accumulate: a chain carries at most one id per topic, as
-in the second constraint of [KS98]_ with topics as destinations. Several parents carry the union.
+What a send carries
+-------------------
+A message that is sent while ``m`` is handled carries ``m`` and, of the causes of ``m``, those of
+other topics than that of ``m``. Let ``a`` happen before ``b`` by a chain of such sends. Then every
+inbox that subscribes to the topics of both hands over ``a`` first, whatever else it subscribes to.
+This holds because each message along the chain carries some ``x`` of the topic of ``a`` such that
+every subscriber of that topic has handed over ``a`` when it hands over ``x``. The first message
+after ``a`` carries ``a`` itself. A message ``m`` of another topic passes ``x`` on. A message ``m``
+of the topic of ``a`` replaces ``x`` by itself, and waits for ``x`` wherever it is handed over. So
+ids do not accumulate: a chain carries at most one id per topic, as in the second constraint of
+[KS98]_ with topics as destinations. Several parents carry the union.
 
-Differences from the paper -------------------------- The order is that of declared causes, not of
-happened before: handling two messages one after the other in the same service does not order them.
+Differences from the paper
+--------------------------
+The order is that of declared causes, not of happened before: handling two messages one after the
+other in the same service does not order them.
 
 References
 ----------

@@ -5,9 +5,11 @@ this instance processed, and what the others published. A record starts when the
 far in each of its logs as the record's sender had. There is no I/O, no clock and no thread here;
 times are seconds that the caller passes in.
 
-Rules ----- P: an instance publishes only what is processed. G: it publishes progress over offsets
-that hold no record for it. C: it publishes before it waits. S: a waiting record stops only its own
-log. W and T are the sender's, in :mod:`antecede.logs.positions`.
+Rules
+-----
+P: an instance publishes only what is processed. G: it publishes progress over offsets that hold no
+record for it. C: it publishes before it waits. S: a waiting record stops only its own log. W and T
+are the sender's, in :mod:`antecede.logs.positions`.
 """
 
 from __future__ import annotations

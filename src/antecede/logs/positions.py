@@ -6,14 +6,15 @@ has one per log and travels in a header. A ``Context`` collects them while a han
 enforces rule W: its writes to other logs are acknowledged before it writes again. There is no I/O,
 no clock and no thread here.
 
-The header ---------- One byte: the version, 1, plus 16 if ages follow. Then the topics in the order
-of their names as UTF-8 bytes, each: how many bytes its name shares with the name before it; twice
-the length of the rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of
-partitions; and for each partition in order its number (minus the previous one and 1), its offset
-and, with ages, its age in seconds. All numbers are varints of 7 bits, low bits first. Every set of
-positions has exactly one such form, and any other is refused. Where headers are text, the same
-bytes travel as URL-safe base64 without padding; it begins with A or E, so that readers can
-distinguish the two.
+The header
+----------
+One byte: the version, 1, plus 16 if ages follow. Then the topics in the order of their names as
+UTF-8 bytes, each: how many bytes its name shares with the name before it; twice the length of the
+rest, plus 1 if a tag follows; the rest; the tag (3 bytes); the number of partitions; and for each
+partition in order its number (minus the previous one and 1), its offset and, with ages, its age in
+seconds. All numbers are varints of 7 bits, low bits first. Every set of positions has exactly one
+such form, and any other is refused. Where headers are text, the same bytes travel as URL-safe
+base64 without padding; it begins with A or E, so that readers can distinguish the two.
 
 A tag distinguishes a topic from a deleted one of the same name: 3 bytes of a hash of the id that
 the broker gave it. It is left out if the broker reports no id, and then names alone decide.
