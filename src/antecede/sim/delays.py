@@ -16,7 +16,7 @@ from antecede.errors import UsageError
 CONSTANT, EXPONENTIAL, LOGNORMAL, UNIFORM = range(4)
 KINDS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL,
          "uniform": UNIFORM}  # fmt: skip
-#: Longer delays, in seconds, and a wider spread of the logarithm would overflow when added up.
+#: Longer delays (in seconds) or a wider spread of the logarithm would overflow when added up.
 _SECONDS_MAX, _SIGMA_MAX = 1e12, 20.0
 _FORMS = "constant:SECONDS, exponential:MEAN, lognormal:MEAN:SIGMA or uniform:LOW:HIGH"
 
@@ -64,7 +64,7 @@ class Delay:
 
     @classmethod
     def lognormal(cls, mean: float, sigma: float = 1.0) -> Delay:
-        """Most packets fast, a few very slow. `sigma` is the spread of the logarithm."""
+        """Most packets are fast, a few very slow. `sigma` is the spread of the logarithm."""
         if not mean > 0:
             msg = f"a lognormal delay needs a mean above 0, got {mean:g}"
             raise UsageError(msg)
@@ -72,7 +72,7 @@ class Delay:
 
     @classmethod
     def uniform(cls, low: float, high: float) -> Delay:
-        """Anything between two bounds."""
+        """Any delay between two bounds, each equally likely."""
         return cls("uniform", float(low), float(high))
 
     @classmethod
@@ -107,7 +107,7 @@ class Delay:
         return values if self.factors is None else values * self.factors[source, dest]
 
     def model(self) -> NDArray[np.float64]:
-        """Return the parameters as :func:`added_delay` reads them."""
+        """Return the parameters in the form that :func:`added_delay` reads."""
         return np.array([KINDS[self.kind], self.first, self.second], np.float64)
 
 
@@ -133,7 +133,7 @@ def delay(text: str) -> Delay:
 
 @register_jitable(_nrt=False, forceinline=True)
 def _mix(x: np.uint64, value: np.uint64) -> np.uint64:
-    """Stir a value into a 64-bit hash (the finaliser of SplitMix64)."""
+    """Mix a value into a 64-bit hash (the finaliser of SplitMix64)."""
     x = (x ^ value) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

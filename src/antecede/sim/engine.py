@@ -1,4 +1,4 @@
-"""`run`: one protocol over one schedule, on a kernel where there is one; and its event log."""
+"""`run`: one protocol over one schedule, on its kernel if it has one; and the event log."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 KERNELS = tuple(registry.KERNELS)
 """The names of the protocols that have a compiled kernel."""
 DENSE_MAX = 65_536
-"""The most processes of a run whose state grows with the pairs of them."""
+"""The most processes in a run whose state grows with the number of pairs of processes."""
 ENGINES = ("auto", "kernel", "plain")
-"""What ``run`` can use: a kernel, the plain engine, or a kernel where there is one."""
+"""The engines that ``run`` takes; ``auto`` is the kernel if there is one, else the plain engine."""
 
 _EVENTS = pa.schema(
     [
@@ -48,8 +48,8 @@ _EVENTS = pa.schema(
         pa.field("time", pa.float64()),
     ]
 )
-# At least this many copies and messages per process precede the sample: everyone must have heard
-# of everyone, several times.
+# At least this many copies and messages per process precede the sample, so that every process has
+# heard of every other several times.
 LEAD, LEAD_MESSAGES = 30, 8
 
 
@@ -57,8 +57,8 @@ LEAD, LEAD_MESSAGES = 30, 8
 class Run:
     """The result of a run.
 
-    `metrics` has the columns of the study's table and what the protocol adds, `events` the event
-    log if it was requested, and `trace` the arrays that everything is computed from.
+    `metrics` has the columns of the study's table and the protocol's own figures, `events` the
+    event log if it was requested, and `trace` the arrays that both are computed from.
     """
 
     protocol: str
@@ -78,13 +78,13 @@ def run(
     Parameters
     ----------
     options
-        The protocol's own, as for ``antecede.endpoint``.
+        The protocol's options, as for ``antecede.endpoint``.
     engine
-        ``kernel``, ``plain``, or ``auto``: the kernel where there is one for these options.
+        ``kernel``, ``plain``, or ``auto``: the kernel if there is one for these options.
     warm_up
         Leave the first `warm_up` deliveries per process (on average) out of the metrics.
     wire_sample
-        Measure encoded control sizes of that many copies, on the plain engine.
+        Measure the encoded control of this many copies, on the plain engine.
     """
     options = dict(options or {})
     chosen = choose_engine(protocol, engine, options)
@@ -163,12 +163,12 @@ def wire_sizes(
     *,
     sent_before: int = 0,
 ) -> dict[str, Metric]:
-    """Return mean encoded and model bytes of the control of `sample` copies.
+    """Return the mean encoded size and the mean model size of the control of `sample` copies.
 
-    Runs the beginning of the schedule: a lead (:data:`LEAD`), then the sample. All members share
-    one codec, so names are numbers on the wire. With `sent_before`, every process continues its
-    message numbers from there, as late in a long run: larger numbers take more bytes. (Protocols
-    that count per channel still start their counts from 0.)
+    Runs the beginning of the schedule: a lead (:data:`LEAD`), then the sample. All processes share
+    one codec, so names are numbers on the wire. With `sent_before`, every process numbers its
+    messages from there, as it would late in a long run: larger numbers take more bytes. (Protocols
+    that count per channel still start those counts from 0.)
     """
     sent = min(LEAD_MESSAGES * schedule.n, schedule.messages)
     lead = max(LEAD * schedule.n, int(schedule.offsets[sent]))
@@ -195,7 +195,7 @@ def wire_sizes(
 
 
 def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str:
-    """Return the engine that runs; refuse, in one line, one that cannot."""
+    """Return the engine to run; raise a one-line error if the requested one cannot."""
     if engine not in ENGINES:
         msg = f"unknown engine {engine!r}; use one of {', '.join(ENGINES)}"
         raise UsageError(msg)
@@ -210,7 +210,7 @@ def choose_engine(protocol: str, engine: str, options: Mapping[str, Any]) -> str
 
 
 def state_bytes_least(protocol: str, n: int, engine: str) -> float:
-    """Return the bytes that a run of ``n`` processes takes at least, whatever is sent.
+    """Return the least bytes that a run of ``n`` processes takes, whatever they send.
 
     Measured: kernels with a matrix per process take 5 to 10 bytes times n x n x n, other kernels at
     least 8 times n x n or, if they are sparse, n, and endpoints at least 60 times n x n.
@@ -236,8 +236,8 @@ def check_state(protocol: str, n: int, engine: str) -> None:
 
 
 def check_protocol(protocol: str, schedule: Schedule, options: Mapping[str, Any]) -> None:
-    """Refuse options the protocol does not take, and casts it does not offer."""
-    names = schedule.names if options else schedule.names[:2]  # many need time, for nothing
+    """Refuse options that the protocol does not take, and casts that it does not offer."""
+    names = schedule.names if options else schedule.names[:2]  # many names would only take time
     antecede.endpoint(protocol, process=names[0], members=names, **options)
     casts = antecede.PROTOCOLS[protocol].casts
     if not options.get("groups") and not schedule.casts.intersection(casts):
@@ -269,9 +269,9 @@ def warm() -> None:
 
 
 def start_python(program: str, *, stdin: int | None = None, stdout: int) -> subprocess.Popen[bytes]:
-    """Run Python code in a second process, which finds the same modules as this one.
+    """Run Python code in a second process that finds the same modules as this one.
 
-    What it writes to standard error is lost: whatever it fails to do, its caller has to do.
+    Its standard error is discarded: the caller has to do whatever the second process fails to do.
     """
     return subprocess.Popen(  # noqa: S603 - our own interpreter and words
         [sys.executable, "-c", program],
@@ -290,12 +290,12 @@ def compile_kernels(protocols: Iterable[str]) -> None:
 
 
 def _specialised() -> list[str]:
-    """Return one protocol for each form of the event loop that `warm` compiles: some share one."""
+    """Return one protocol for each form of the event loop that `warm` compiles; some share a form."""
     first = {
         kernel.own: name for name, kernel in reversed(registry.KERNELS.items()) if kernel.ahead
     }
     return [name for name in KERNELS if name in first.values()]
 
 
-#: What the second process compiles, so that both take about as long.
+#: What the second process compiles: chosen so that both processes take about as long.
 _HALF = [name for place, name in enumerate(_specialised()) if place % 4 in (1, 2)]

@@ -4,13 +4,13 @@ Kernels and the plain engine fill the same trace, so both are measured here.
 
 What is counted
 ---------------
-The first `warm_up` deliveries per process (on average) are left out: sizes are of copies sent
-after that moment, times of copies delivered after it. A copy is *held* if it had to wait: at its
-receiver for its causes (`delivered - arrived`), or in its sender's output queue where a protocol
-has one (`posted - sent`). `held_time_*` are over held copies, `added_delay_*` over all.
+The first `warm_up` deliveries per process (on average) are left out: sizes count copies sent
+after that moment, times count copies delivered after it. A copy is *held* if it had to wait: at
+its receiver for its causes (`delivered - arrived`), or in its sender's output queue if the
+protocol has one (`posted - sent`). `held_time_*` cover held copies, `added_delay_*` all copies.
 `buffer_mean` is how many copies one process keeps waiting, averaged over the measured time;
-`buffer_peak` is the most that any process kept waiting after the warm-up. `log_entries_*` are of
-what a process keeps after each of its steps: a send, or a receipt with all it delivers.
+`buffer_peak` is the most that any process kept waiting after the warm-up. `log_entries_*` count
+what a process keeps after each of its steps: a send, or a receipt and the deliveries it allows.
 `size_drift` and `latency_drift` compare the second half of the measured part with the first.
 """
 
@@ -28,7 +28,7 @@ from antecede.sim.trace import Trace
 Metric = float | int | bool | None
 # From this load on a queue grows without bound; a run's own load is known to about 1%.
 FULL = 0.99
-# So many messages have to wait for that to be judged.
+# At least this many messages must wait before that is judged.
 ENOUGH = 100
 
 
@@ -39,7 +39,7 @@ class Window:
     first: int  # place in the order of events
     sends: NDArray[np.int64]  # messages
     copies: NDArray[np.int64]  # copies of these messages
-    delivered: NDArray[np.int64]  # copies delivered in it
+    delivered: NDArray[np.int64]  # copies delivered in the window
     begin: float
     end: float
 
@@ -67,9 +67,9 @@ def window(schedule: Schedule, trace: Trace, warm_up: int) -> Window:
 def measure(
     schedule: Schedule, trace: Trace, *, model_bytes: NDArray[np.int64], warm_up: int = 0,
 ) -> dict[str, Metric]:  # fmt: skip
-    """Return the figures of one run that every protocol has."""
+    """Return the figures of one run that all protocols share."""
     part = window(schedule, trace, warm_up)
-    # If nothing was sent after the warm-up, sizes are unknown, not zero.
+    # If no message was sent after the warm-up, sizes are unknown, not zero.
     copies, messages = len(part.copies) or np.nan, len(part.sends) or np.nan
     order_end = int((trace.order >= 0).sum())
     kept = trace.kept[part.first : order_end]
@@ -132,7 +132,7 @@ def _waits(schedule: Schedule, trace: Trace, copies: NDArray[np.int64]) -> NDArr
 def drift(values: NDArray[Any]) -> float | None:
     """Return how much the second half of a run differs from the first, as a share of the mean.
 
-    A run that has settled drifts by chance only: over several seeds, to either side.
+    A run that has settled drifts only by chance: over several seeds, in either direction.
     """
     middle, mean = len(values) // 2, float(values.mean()) if len(values) else 0.0
     if not middle or not mean:
@@ -147,7 +147,7 @@ def _known(value: float) -> float | None:
 def _midway(schedule: Schedule, trace: Trace) -> NDArray[np.bool_]:
     """Return which deliveries were followed by another at the same process and instant.
 
-    What a process keeps is visible between its steps only, not midway.
+    What a process keeps can be seen only between its steps, not in the middle of one.
     """
     order = trace.order
     midway = np.zeros(len(order), np.bool_)
@@ -188,7 +188,7 @@ def _times(schedule: Schedule, trace: Trace, part: Window) -> dict[str, Metric]:
 
 
 def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.float64]) -> int:
-    """Return the most intervals open at once at one place."""
+    """Return the largest number of intervals that are open at once at one place."""
     rows = end > begin
     if not rows.any():
         return 0
@@ -196,17 +196,17 @@ def _peak(place: NDArray[np.int32], begin: NDArray[np.float64], end: NDArray[np.
     places = np.concatenate([place, place])
     step = np.repeat(np.array([1, -1]), len(place))
     order = np.lexsort((step, np.concatenate([begin, end]), places))
-    # The steps of every place add up to 0, so one running sum serves all of them.
+    # The steps of every place add up to 0, so one running sum serves all places.
     return int(np.cumsum(step[order]).max())
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The senders' output queues: how much they had to do, and how they grew.
+    """The senders' output queues: their load, and how much they grew.
 
     `load` is the time that a message occupies the head of the queue, divided by the gap between
-    messages: a queue with less than 1 is stable, however long it gets by chance. `drift` is how
-    many more messages wait at the end of the sending than halfway, per message sent in between.
+    messages: a queue with a load below 1 is stable, however long it gets by chance. `drift` is how
+    many more messages wait when sending ends than halfway, per message sent in between.
     """
 
     load: float
@@ -214,16 +214,16 @@ class Queue:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether the queues grow without bound: their load says so, and they have grown."""
+        """Whether the queues grow without bound: the load is too high, and they did grow."""
         return self.load >= FULL and self.drift > 0
 
 
 def output_queue(schedule: Schedule, trace: Trace) -> Queue | None:
-    """Return what is known of the senders' output queues; None if hardly anything waited there.
+    """Estimate the load of the senders' output queues; None if hardly any message waited there.
 
-    While messages wait, the head of a queue leaves as soon as the one before it is done. So the
-    time between two departures is the time that a message takes, if the second was waiting already
-    when the first left. (One that came later waited because the first took long.)
+    While messages wait, the head of a queue leaves as soon as the one before it is finished. So the
+    time between two departures is the time that a message takes, if the second was already waiting
+    when the first left. (A message that came later waited because the first took long.)
     """
     posted = trace.posted[schedule.offsets[:-1]]
     sent = trace.sent
@@ -254,7 +254,7 @@ def _queue_figures(schedule: Schedule, trace: Trace) -> dict[str, Metric]:
 
 
 def _link_figures(schedule: Schedule, model_bytes: NDArray[np.int64]) -> dict[str, Metric]:
-    """Return the load of the busiest link, where links have a limited bandwidth."""
+    """Return the load of the busiest link, if links have a limited bandwidth."""
     if schedule.bandwidth <= 0:
         return {}
     sizes = HEADER_BYTES + schedule.payload + model_bytes

@@ -1,7 +1,7 @@
 """The plain engine: real endpoints over a schedule. Slow and obvious; kernels must equal it.
 
 Events are ordered by time and, at equal times, by a number: sends by row, then copies by row,
-then packets that protocols added, in the order they were made. The first packet from a message's
+then packets added by protocols, in the order they were made. The first packet from a message's
 sender to one of its destinations counts as the scheduled copy. Everything else (acknowledgements,
 extra messages, relays) counts as added, and its delay is a hash of (seed, channel, number).
 """
@@ -23,7 +23,7 @@ from antecede.sim.schedule import HEADER_BYTES, Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 NO_LIMIT = 2**62 - 1
-# How many events run between two calls of the progress bar.
+# How many events to run between two updates of the progress bar.
 CHUNK = 1 << 10
 
 
@@ -55,12 +55,12 @@ class PlainRun:
         self._pruned: dict[tuple[int, str], int] = {}
         self._added = 0
         self._numbers: dict[int, int] = {}
-        # When a message first left its sender, by its row: a relay sends the other copies later.
+        # When each message (by row) first left its sender: a relay sends the other copies later.
         self._left: dict[int, float] = {}
         self._newest: dict[int, float] = {}
         self._free: dict[int, float] = {}
         self._now = 0.0
-        # Sends an endpoint refuses until an earlier one is delivered: its process is blocked.
+        # Sends that an endpoint refuses until an earlier one is delivered: its process is blocked.
         self._blocked: list[list[int]] | None = None
         if antecede.PROTOCOLS[protocol].blocking:
             self._blocked = [[] for _ in names]
@@ -70,7 +70,7 @@ class PlainRun:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
     def _start_late(self, sent_before: int) -> None:
-        """Start as if every process had sent that many messages before, so clocks are as large."""
+        """Start as if every process had already sent `sent_before` messages, for realistic clocks."""
         counts = {"seq": sent_before, "events": sent_before}
         self.endpoints = [
             restored(one.view, one.state() | counts, resumed=True) for one in self.endpoints
@@ -92,7 +92,7 @@ class PlainRun:
         return self.trace
 
     def _want(self, row: int) -> None:
-        """Let the application send, or queue the send where sends block."""
+        """Carry out a send of the application, or queue it while its process is blocked."""
         self.trace.sent[row] = self._now
         if self._blocked is None:
             self._send(row)
@@ -141,7 +141,7 @@ class PlainRun:
             self._unblock(place)
 
     def _reach(self, copy: int, row: int) -> None:
-        """Note that a copy has reached its receiver, by whatever way, unless it had before.
+        """Note the first time that a copy reaches its receiver, by whatever route.
 
         A copy that a relay forwards left its sender with the message's first packet.
         """
@@ -197,7 +197,7 @@ class PlainRun:
         heapq.heappush(self._heap, (when, key, packet))
 
     def _on_link(self, channel: int, packet: antecede.Packet, control: int) -> float:
-        """Return when a packet has left; a link of limited bandwidth sends one after the other."""
+        """Return when a packet has left; a link of limited bandwidth sends packets one by one."""
         schedule = self.schedule
         if schedule.bandwidth <= 0:
             return self._now
@@ -207,7 +207,7 @@ class PlainRun:
         return self._free[channel]
 
     def _copy_to_post(self, packet: antecede.Packet, dest: int) -> int | None:
-        """Return which scheduled copy a packet is, if any, and note that it leaves."""
+        """Return the scheduled copy that a packet is, if any, and note that it leaves."""
         message = packet.message
         if message is None or message.sender != packet.source:
             return None
@@ -231,7 +231,7 @@ class PlainRun:
         self._order += 1
 
     def _note(self, place: int, *, sent: bool) -> None:
-        """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
+        """Note what kernels note: destinations that `pruned` removed, sends `semantic` moved MCV to."""
         notes = self.endpoints[place].notes()
         if "covered" in notes and sent:
             self.trace.noted[self._order - 1] = notes["covered"] == self._events[place]
@@ -265,7 +265,7 @@ def run_plain(
 
 
 def _endpoints(protocol: str, names: tuple[str, ...], options: Mapping[str, Any]) -> list[Endpoint]:
-    """Return an endpoint for each process; checking the options once is enough."""
+    """Return an endpoint for each process; only the first one checks the options."""
     one = antecede.endpoint(protocol, process=names[0], members=names, **options)
     rules = rules_of(protocol).of(one.view)
     limits = {name: getattr(one, name) for name in ("held_max", "held_bytes_max", "queue_max")}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Sizes(NamedTuple):
-    """Model bytes of a control: those of an entry, of a destination in it, and of all the rest."""
+    """Model bytes of a control: per entry, per destination in an entry, and for the rest."""
 
     entry: int = 0
     destination: int = 0
@@ -23,7 +23,7 @@ NO_SIZES = Sizes()
 class Plan(NamedTuple):
     """A schedule as the engines read it; `Schedule.plan` makes one."""
 
-    fixed: NDArray[np.int64]  # events whose time is known, in order: sends, and maybe arrivals
+    fixed: NDArray[np.int64]  # events of known time, in order: sends, and possibly arrivals
     when: NDArray[np.float64]  # their times
     arrivals: int  # 1 if these include the arrivals of all copies, else 0
     time: NDArray[np.float64]
@@ -39,6 +39,6 @@ class Plan(NamedTuple):
     fifo: NDArray[np.float64]  # latest arrival per channel; empty if channels need not be FIFO
     links: NDArray[np.float64]  # delay factor per channel for added packets; empty if none
     link: NDArray[np.float64]  # bandwidth; bytes of header, payload and a control's parts; or empty
-    free: NDArray[np.float64]  # per channel: when its link is free again; empty if unlimited
+    free: NDArray[np.float64]  # per channel: when its link is free again; empty if not limited
     model: NDArray[np.float64]  # delay model of added packets: kind, two parameters
     seed: NDArray[np.uint64]

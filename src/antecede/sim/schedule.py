@@ -1,10 +1,10 @@
 """Schedules: what is sent when, independent of the protocol that will carry it.
 
-Every protocol runs the same schedule, so comparisons are paired. A message is sent at a set
+Every protocol runs the same schedule, so comparisons are paired. A message is sent at a fixed
 `time`, or `think` seconds after another message, its `trigger`, is delivered at its sender: a
-reply never precedes what it answers, however long a protocol holds that back. Every copy has its
-own delay. Delays of packets that a protocol adds (acknowledgements, extra messages) are a hash of
-(seed, channel, number), by the model stored here.
+reply never precedes what it answers, however long a protocol delays that. Every copy has its own
+delay. Packets that a protocol adds (acknowledgements, extra messages) take their delays from the
+model stored here, by a hash of (seed, channel, number).
 
 With `fifo`, channels are FIFO: a copy that would overtake another on its channel arrives just
 after it instead.
@@ -31,9 +31,9 @@ from antecede.sim.plan import NO_SIZES, Plan, Sizes
 EVERYTHING, NOTHING_AT_ALL = -1, 0
 FORMAT = 1
 PROCESSES_MAX = 1_000_000
-#: Slower links and larger messages would take more seconds than can be added up.
+#: Slower links or larger messages would take too many seconds to add up.
 BANDWIDTH_MIN, PAYLOAD_MAX = 1e-6, 1 << 40
-#: What every packet takes on a link of limited bandwidth besides its control and payload.
+#: The bytes of every packet on a link of limited bandwidth besides its control and payload.
 HEADER_BYTES = 40
 _KEY = b"antecede.schedule"
 SCHEMA = pa.schema(
@@ -60,17 +60,17 @@ class Schedule:
     n, names
         The number of processes, and their names.
     sender, time, trigger, think, rank
-        One per message. `time` is NaN and `trigger` a row for triggered messages, else `trigger`
-        is -1. `rank` is the semantic dependence among the sender's recent local events: 1 = up
-        to the latest, 2 = up to the one before, ..., 0 = on nothing, -1 = on everything so far.
+        One per message. A triggered message has `time` NaN and a row as its `trigger`, any other
+        has `trigger` -1. `rank` says on which local events of the sender it depends semantically:
+        1 = up to the latest, 2 = up to the one before, ..., 0 = none, -1 = all so far.
     offsets, dests, delays
         Copies of message `m` are rows ``offsets[m]`` to ``offsets[m + 1]`` of the other two.
     added
-        Delay model of the packets a protocol adds.
+        Delay model of the packets that a protocol adds.
     bandwidth, payload
         Bytes per second of each link (0 = unlimited), and bytes of a message's own contents. With
-        a limit, the packets of a link leave one after the other, and each takes the time of its
-        header, control and payload before its delay begins.
+        a limit, the packets of a link leave one after the other: sending each one's header,
+        control and payload takes time before its delay begins.
     """
 
     n: int
@@ -111,7 +111,7 @@ class Schedule:
 
     @property
     def cast(self) -> str:
-        """The kind of sending: unicast, broadcast, or else multicast."""
+        """The kind of cast: unicast, broadcast, or else multicast."""
         widths = np.diff(self.offsets)
         if (widths == 1).all():
             return "unicast"
@@ -119,7 +119,7 @@ class Schedule:
 
     @property
     def casts(self) -> frozenset[str]:
-        """All kinds of sending that this is an instance of (for n = 2, unicast is broadcast)."""
+        """Every kind of cast that fits this schedule (for n = 2, unicast is also broadcast)."""
         widths = np.diff(self.offsets)
         kinds = {"multicast"}
         kinds |= {"unicast"} if (widths == 1).all() else set()
@@ -127,7 +127,7 @@ class Schedule:
         return frozenset(kinds)
 
     def validate(self) -> Schedule:
-        """Return the schedule itself, or raise an error that names the first bad row."""
+        """Return the schedule itself; raise an error that names the first bad row."""
         check_schedule(self)
         return self
 
@@ -142,7 +142,7 @@ class Schedule:
         )  # fmt: skip
 
     def to_arrow(self) -> pa.Table:
-        """Return the schedule as a table, with what is not per message in its metadata."""
+        """Return the messages as a table, with the rest of the schedule in its metadata."""
         factors = self.added.factors
         facts = {
             "format": FORMAT, "n": self.n, "names": list(self.names), "seed": self.seed,
@@ -223,9 +223,9 @@ class Schedule:
 
     @cached_property
     def fixed_events(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The sends, or messages + row for the arrival of a copy, in order, and their times.
+        """The sends (by row) and arrivals of copies (messages + row), in order, and their times.
 
-        Only without triggers, FIFO channels and limited links: then all of these are known.
+        Only without triggers, FIFO channels and limited links: then all times are known.
         """
         times = np.concatenate([self.time, self.time[self.message] + self.delays])
         order = np.argsort(times)
@@ -236,10 +236,10 @@ class Schedule:
         return order, when
 
     def plan(self, sizes: Sizes = NO_SIZES, *, posts_at_once: bool = False) -> Plan:
-        """Return the schedule as the engines read it.
+        """Return the schedule in the form that the engines read.
 
-        Where links have a limited bandwidth, kernels need the sizes of a control's parts. If
-        copies are posted as soon as they are sent, it is mostly known when they arrive.
+        If links have a limited bandwidth, kernels need the sizes of a control's parts. If copies
+        are posted as soon as they are sent, their arrival times are mostly known.
         """
         trigger_offsets, triggered = self._triggers()
         factors = self.added.factors
@@ -275,11 +275,11 @@ class Schedule:
         )
 
     def _triggers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return, for each copy, the rows that its delivery triggers, in compressed rows."""
+        """Return, for each copy, the messages that its delivery triggers, in compressed rows."""
         rows = np.flatnonzero(self.trigger >= 0)
         if len(rows) == 0:
             return np.zeros(1, np.int64), np.zeros(0, np.int64)
-        # Look up which copy of the trigger went to the sender, by (message, destination).
+        # Find the copy of the trigger that went to the sender, by (message, destination).
         place = self.message.astype(np.int64) * self.n + self.dests
         order = np.argsort(place, kind="stable")
         wanted = self.trigger[rows] * self.n + self.sender[rows]

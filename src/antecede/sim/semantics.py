@@ -1,4 +1,4 @@
-"""Semantic dependence for any schedule: what [GK00] needs and no log says."""
+"""Semantic dependence for any schedule: [GK00] needs it, and no log contains it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def with_semantics(
 ) -> Schedule:
     """Return the schedule with semantic dependences drawn at random.
 
-    With `probability`, a message depends on everything up to one of the sender's latest `reach`
-    local events, each equally likely. Otherwise it depends on nothing.
+    With the given `probability`, a message depends on everything up to one of the sender's latest
+    `reach` local events, each equally likely. Otherwise it depends on nothing.
     """
     if not 0 <= probability <= 1 or reach < 1:
         msg = f"probability={probability:g}, reach={reach}; use 0 to 1, and at least 1"
@@ -31,24 +31,24 @@ def with_semantics(
     return replace(schedule, rank=chosen, about=about)
 
 
-# How many messages the exact relations are computed for: pasts are sets of messages, so a sample.
+# The exact relations are computed for this many messages only: pasts are sets of messages.
 SAMPLE = 2000
 
 
 def false_causality(
     schedule: Schedule, trace: Trace, *, warm_up: int = 0, limit: int | None = SAMPLE
 ) -> dict[str, float]:
-    """Return the size of the false-causality relation, and the holds due to it ([GK00] section 2).
+    """Return the size of the false-causality relation, and the holds it causes ([GK00] section 2).
 
-    Over the first `limit` messages of a run, under any protocol: pairs of messages of which one
-    happened before the other, pairs that depend on each other semantically, and the difference.
+    Over the first `limit` messages of a run, under any protocol: the pairs of messages of which one
+    happened before the other, the pairs that depend on each other semantically, and the difference.
     By the paper's definition, a message depends on the one event that it names, on what that event
     depends on, and so on; not on the events before it. (A protocol may order more.) Holds count
     after the first `warm_up` deliveries per process, on average.
     A hold is false from the moment when everything that the copy semantically depends on has been
-    delivered at its destination: how many copies are held falsely (as a fraction of all copies,
-    and of those held), for how long (on average over all), and how much earlier the message had
-    been sent that held one up (``false_age``, in seconds).
+    delivered at its destination. Returned are how many copies are held falsely (as a fraction of
+    all copies, and of the held ones), for how long (on average over all), and how much earlier the
+    message that held a copy up had been sent (``false_age``, in seconds).
     """
     walk = _Walk(schedule, trace, warm_up * schedule.n)
     for event in trace.order[trace.order >= 0].tolist():
@@ -71,21 +71,21 @@ def false_causality(
 
 
 class _Walk:
-    """The past of every message, as a set of bits, along a run."""
+    """A pass over a run that keeps the past of every message as a set of bits."""
 
     def __init__(self, schedule: Schedule, trace: Trace, skipped: int) -> None:
         self.sends = self.causal = self.semantic = 0
-        #: Deliveries so far after the warm-up; before it, how many are still to come.
+        #: Deliveries since the warm-up; negative while some of the warm-up are still to come.
         self._place = -skipped
         self.held = self.false_held = 0
         self.false_delay = self.false_age = 0.0
         self._schedule, self._trace = schedule, trace
         self._message = schedule.message
         self._causal_at = [0] * schedule.n
-        # For each recent local event: all that a message depends on that depends on it.
+        # Per process and recent local event: the set that a message depending on it depends on.
         reach = max(1, int(schedule.rank.max(initial=1)))
         self._semantic_at = [deque([0], maxlen=reach) for _ in range(schedule.n)]
-        # For messages that depend on all events so far.
+        # Per process: the set that a message depending on all events so far depends on.
         self._every_at = [0] * schedule.n
         self._pasts: dict[int, tuple[int, int, int]] = {}
         self._delivered: list[list[tuple[float, int, int]]] = [[] for _ in range(schedule.n)]

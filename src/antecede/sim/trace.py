@@ -1,4 +1,4 @@
-"""What a run leaves behind: the arrays that metrics and event logs are computed from."""
+"""The record of a run: the arrays that metrics and event logs are computed from."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOTHING = -1
-"""No event, no row, or no entries to count: the value where there is none."""
+"""The value that stands for no event, no row, or no entries to count."""
 Progress = Callable[[float], None]
 """Called during a run with the fraction that is done."""
 
 
 class Trace(NamedTuple):
-    """Everything that happened in a run; both engines fill the same arrays."""
+    """Everything that happened in a run; both engines fill in the same arrays."""
 
-    order: NDArray[np.int64]  # events as they happened: a message's row, or messages + copy's row
+    order: NDArray[np.int64]  # events in order: a message's row, or messages + a copy's row
     kept: NDArray[np.int32]  # per event: entries the acting process kept after it, or NOTHING
     sent: NDArray[np.float64]  # per message
     number: NDArray[np.int32]  # per message: its number among its sender's sends, from 1
@@ -26,9 +26,9 @@ class Trace(NamedTuple):
     delivered: NDArray[np.float64]  # per copy
     entries: NDArray[np.int32]  # per copy: control entries it carried
     destinations: NDArray[np.int32]  # per copy: destinations named in them
-    added: NDArray[np.int32]  # per event: packets the protocol added
+    added: NDArray[np.int32]  # per event: packets that the protocol added
     added_bytes: NDArray[np.int32]  # per event: model bytes of those
-    noted: NDArray[np.int32]  # per event: what else a protocol counts (its kernel says what)
+    noted: NDArray[np.int32]  # per event: the protocol's own count (see its kernel)
 
 
 def new_trace(messages: int, copies: int) -> Trace:

@@ -1,9 +1,9 @@
-"""The kernel of `acknowledged`: the logs of `optimal`, without what is acknowledged; see `logs`.
+"""The kernel of `acknowledged`: the logs of `optimal` without acknowledged messages; see `logs`.
 
-What is known to be delivered everywhere leaves a log: its elements, and the newest clock of its
-sender if that is no newer. Own entries name only destinations that have not acknowledged. Slabs are
-shared, so a change writes a new one, unless the slab has one owner. The corrections of an
-acknowledgement are in nodes of the lists that copies wait by.
+A message known to be delivered everywhere is removed from a log: its elements, and the newest clock
+of its sender unless that is newer. A process's own entries name only destinations that have not
+acknowledged. Slabs are shared, so a change writes a new one, unless the slab has one owner. The
+corrections in an acknowledgement use nodes of the lists by which copies wait.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from antecede.sim.trace import NOTHING
 
 
 class Acknowledged(NamedTuple):
-    """What this kernel works on; the first five as in `logs`."""
+    """The arrays of this kernel; the first five as in `logs`."""
 
     logs: Logs
     cons: Constraints
@@ -75,7 +75,7 @@ class Acknowledged(NamedTuple):
     size: Int
     mode: Int
     acks: Acks
-    stable: Small  # per (process, sender): all up to it is known to be delivered everywhere
+    stable: Small  # per (process, sender): messages up to it are known to be delivered everywhere
     mark: Small  # per message: its sender's mark
     next: Small  # per copy: the first in its list that it still waits for
     stale: Small  # scratch, per sender: whether a correction is due
@@ -105,7 +105,7 @@ def send(core: Core, own: Acknowledged, message: Int) -> Int:
 
 @helper
 def is_ready(core: Core, own: Acknowledged, copy: Copy) -> Int:
-    """RCV(1): hold the copy for the first message named for its receiver that is missing."""
+    """RCV(1): hold the copy for the first missing message that its log names for the receiver."""
     node = int64(own.next[at(copy.row)])
     while node >= 0:
         pair = copy.dest * core.n + int64(own.cons.sender[at(node)])
@@ -121,7 +121,7 @@ def is_ready(core: Core, own: Acknowledged, copy: Copy) -> Int:
 
 @helper
 def find_stale(core: Core, own: Acknowledged, copy: Copy) -> None:
-    """Mark the senders of messages that a copy still names although they are known to be done."""
+    """Mark the senders of messages that a copy names although they are delivered everywhere."""
     logs, n, reg = own.logs, core.n, core.reg
     other = int64(logs.slab[at(copy.message)])
     known = copy.dest * n
@@ -148,7 +148,7 @@ def find_stale(core: Core, own: Acknowledged, copy: Copy) -> None:
 
 @helper
 def answer(core: Core, own: Acknowledged, copy: Copy) -> None:
-    """Acknowledge a copy, with a correction for each sender that is marked."""
+    """Acknowledge a copy, with a correction for each marked sender."""
     reg, cons, n = core.reg, own.cons, core.n
     first = int64(NOTHING)
     pairs = 0
@@ -169,7 +169,7 @@ def answer(core: Core, own: Acknowledged, copy: Copy) -> None:
 
 @helper
 def first_open(core: Core, own: Acknowledged, channel: Int) -> Int:
-    """Return the number of the first message of a channel that is not acknowledged."""
+    """Return the number of the first unacknowledged message of a channel."""
     row = int64(own.acks.open.first[at(channel)])
     if row < 0:
         return int64(CLOCK_MASK)
@@ -178,9 +178,9 @@ def first_open(core: Core, own: Acknowledged, channel: Int) -> Int:
 
 @separate
 def purge(core: Core, own: Acknowledged, me: Int, source: Int, target: Int) -> Int:
-    """Write a log without what is acknowledged; return how many entries it has.
+    """Write a log without acknowledged messages; return how many entries it has.
 
-    It may be written in place. The newest clocks are in the target already.
+    Source and target may be the same slab. The target already has the newest clocks.
     """
     logs, n, size = own.logs, core.n, own.size
     known = 0
@@ -241,7 +241,7 @@ def deliver(core: Core, own: Acknowledged, copy: Copy) -> Int:
 
 @helper
 def learn(own: Acknowledged, pair: Int, mark: Int) -> None:
-    """Note up to which number a sender's messages are delivered everywhere."""
+    """Note the number up to which a sender's messages are delivered everywhere."""
     own.stable[at(pair)] = max(own.stable[at(pair)], mark)
 
 
@@ -276,7 +276,7 @@ def receive(core: Core, own: Acknowledged, event: Int) -> None:
 
 @helper
 def has_room(core: Core, own: Acknowledged, event: Int) -> Int:
-    """Tell whether there are slabs, elements, nodes and slots for an event."""
+    """Return whether there are slabs, elements, nodes and slots for an event."""
     plan, logs, reg, n = core.plan, own.logs, core.reg, core.n
     messages = len(plan.time)
     if reg[FREE] < SLABS or reg[PACKETS] < n or reg[NODES] < n:
@@ -308,7 +308,7 @@ class AcknowledgedState(LogState):
         self.grow()
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         have = len(self.acks.packets.pair)
         if self.reg[PACKETS] < self.n:
@@ -325,7 +325,7 @@ class AcknowledgedState(LogState):
 
 
 def sizes(_n: int) -> Sizes:
-    """Return the bytes of an entry, a destination, and the mark."""
+    """Return the model bytes of an entry, a destination, and the mark."""
     return Sizes(PAIR_BYTES, ID_BYTES, CLOCK_BYTES)
 
 

@@ -1,8 +1,8 @@
-"""What a process knows of its own messages that are acknowledged, and the packets that say so.
+"""Which of its messages a process knows to be acknowledged, and the packets that report this.
 
-`acknowledged` and `permits` share it. A process's *mark* is the number up to which all its messages
-are acknowledged by all their destinations. When it rises, a packet tells those destinations that
-are owed it. So what is owed is always above the mark.
+`acknowledged` and `permits` share this. A process's *mark* is the number up to which all its
+messages are acknowledged by all their destinations. When it rises, a packet reports it to each
+destination that is owed that mark. So every mark that is still owed is above the current one.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ class Packets(NamedTuple):
     pair: Small  # per slot
     number: Small  # per slot: the message that is acknowledged, or 0 for a mark alone
     mark: Small  # per slot: its source's mark
-    node: Small  # per slot: what else it says (the kernel knows what), or NOTHING
+    node: Small  # per slot: further contents, known to the kernel, or NOTHING
     free: Small  # a stack
     counts: Small  # per pair: packets so far
 
 
 class Acks(NamedTuple):
-    """What is acknowledged, and who is still to be told."""
+    """Which messages are acknowledged, and which destinations must still learn of it."""
 
     sent: Small  # per process: messages sent
     mark: Small  # per process
-    debts: Small  # per process: copies in its lists of what is owed
+    debts: Small  # per process: copies in its `owed` lists
     awaited: Small  # per message: acknowledgements to come
     own: Chains  # per process: its messages that are not acknowledged by all
     open: Chains  # per pair: copies that are not acknowledged
-    owed: Chains  # per pair: copies whose destination is to hear of a mark
-    level: Small  # per copy: of which one
+    owed: Chains  # per pair: copies whose destination must hear of a mark
+    level: Small  # per copy: of which mark
     packets: Packets
     pairs: Pairs
 
@@ -81,7 +81,7 @@ def channel_of(pairs: Pairs, pair: Int) -> Int:
 
 @helper
 def first_of(pairs: Pairs, n: Int, process: Int) -> Int:
-    """Return the first pair of a process; those of a process are by destination."""
+    """Return the first pair of a process; its pairs are ordered by destination."""
     if len(pairs.channel) == 0:
         return process * n
     return int64(pairs.start[at(process)])
@@ -89,7 +89,7 @@ def first_of(pairs: Pairs, n: Int, process: Int) -> Int:
 
 @helper
 def enter(core: Core, acks: Acks, me: Int, message: Int) -> Int:
-    """Give a message its number, and await acknowledgements of its copies; return the number."""
+    """Give a message its number, and expect an acknowledgement per copy; return the number."""
     plan = core.plan
     acks.sent[at(me)] += 1
     number = acks.sent[at(me)]
@@ -106,7 +106,7 @@ def enter(core: Core, acks: Acks, me: Int, message: Int) -> Int:
 
 @helper
 def owe(acks: Acks, me: Int, pair: Int, row: Int, level: Int) -> None:
-    """Note that a copy's destination is to hear of a mark, unless the mark is as high."""
+    """Note that a copy's destination must hear when the mark reaches `level`, unless it has."""
     if level > acks.mark[at(me)]:
         acks.level[at(row)] = level
         append(acks.owed.first, acks.owed.last, acks.owed.following, pair, row)
@@ -117,7 +117,7 @@ def owe(acks: Acks, me: Int, pair: Int, row: Int, level: Int) -> None:
 def emit(
     core: Core, acks: Acks, pair: Int, number: Int, node: Int, control: Int, place: Int
 ) -> None:
-    """Send a packet with the own mark; `place` is the event that it is counted at."""
+    """Send a packet with the sender's mark; `place` is the event at which to count it."""
     packets, reg = acks.packets, core.reg
     reg[PACKETS] -= 1
     slot = int64(packets.free[at(reg[PACKETS])])
@@ -133,7 +133,7 @@ def emit(
 
 @helper
 def accept(core: Core, acks: Acks, event: Int) -> Int:
-    """Take a packet from the network; return its slot, which is free from now on."""
+    """Receive a packet; return its slot, which is free from now on."""
     slot = slot_of(core.plan, event)
     acks.packets.free[at(core.reg[PACKETS])] = slot
     core.reg[PACKETS] += 1
@@ -142,7 +142,7 @@ def accept(core: Core, acks: Acks, event: Int) -> Int:
 
 @helper
 def drop_open(core: Core, acks: Acks, pair: Int, number: Int) -> None:
-    """Note that the messages of a pair up to a number are acknowledged."""
+    """Note that the messages of a pair are acknowledged up to a number."""
     row = int64(acks.open.first[at(pair)])
     while row >= 0:
         message = int64(core.plan.message[at(row)])
@@ -155,7 +155,7 @@ def drop_open(core: Core, acks: Acks, pair: Int, number: Int) -> None:
 
 @separate
 def raise_mark(core: Core, acks: Acks, me: Int) -> Int:
-    """Find out up to which number all is acknowledged, tell whom it is owed; return if it rose."""
+    """Raise a process's mark and report it to those who are owed it; return whether it rose."""
     n = core.n
     mark = acks.mark[at(me)]
     message = int64(acks.own.first[at(me)])
@@ -190,14 +190,14 @@ def all_pairs() -> Pairs:
 
 
 def used_pairs(plan: Plan, n: int) -> Pairs:
-    """Return the channels of a plan's copies, and those of their acknowledgements."""
+    """Return the channels of a plan's copies and of their acknowledgements."""
     sender, dest = plan.sender[plan.message].astype(np.int64), plan.dests.astype(np.int64)
     channel = np.unique(np.concatenate([sender * n + dest, dest * n + sender]))
     return Pairs(channel, np.searchsorted(channel, np.arange(n + 1) * n).astype(np.int64))
 
 
 def new_acks(plan: Plan, n: int, pairs: Pairs) -> Acks:
-    """Return what is known before anything is sent."""
+    """Return the state before anything is sent."""
     messages, copies = len(plan.time), len(plan.dests)
     count = len(pairs.channel) or n * n
     empty = np.zeros(0, np.int32)
@@ -217,7 +217,7 @@ def new_acks(plan: Plan, n: int, pairs: Pairs) -> Acks:
 
 
 def with_slots(acks: Acks, left: int, slots: int) -> Acks:
-    """Return the same with more slots for packets; `left` of the old ones are free."""
+    """Return a copy with more slots for packets; `left` of the old slots are free."""
     packets = grown(acks.packets, left, slots, pair=1, number=1, mark=1, node=1)
     return acks._replace(packets=packets)
 

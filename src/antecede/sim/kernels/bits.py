@@ -1,4 +1,4 @@
-"""Two machine instructions that Numba does not offer by name: count ones, find the lowest one."""
+"""Two machine instructions that Numba has no name for: count set bits, find the lowest one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The kernel of `bounded` [SA00]: at most k constraints, by extra messages.
 
-The constraints are one n x n matrix (row = the destination they are on, column = sender, 0 = none).
-A message carries it as it was before the send, so copies share the sender's old matrix. An extra
+The constraints are one n x n matrix (row = constrained destination, column = sender, 0 = none). A
+message carries the matrix from before the send, so copies share the sender's old matrix. An extra
 message is one row; it waits like a copy, in the same lists, with a number beyond the copies', and
-when its turn comes it is only counted, which may set others free.
+when its turn comes it is only counted, which may make others ready.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Extras(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
     extra: Extras
@@ -74,7 +74,7 @@ class Bounded(NamedTuple):
 
 @helper
 def is_extra_ready(core: Core, extras: Extras, slot: Int) -> Int:
-    """Test an extra message; hold it for the first message that is missing."""
+    """Return whether an extra message is ready; if not, hold it for the first missing message."""
     holding, n = core.holding, core.n
     dest = int64(extras.dest[at(slot)])
     for k in range(int64(extras.place[at(slot)]), n):
@@ -88,7 +88,7 @@ def is_extra_ready(core: Core, extras: Extras, slot: Int) -> Int:
 
 @helper
 def free_slot(core: Core, extras: Extras, slot: Int) -> Int:
-    """Forget an extra message, and return its sender."""
+    """Free the slot of an extra message, and return its sender."""
     extras.free[at(core.reg[NODES])] = slot
     core.reg[NODES] += 1
     return int64(extras.source[at(slot)])
@@ -96,7 +96,7 @@ def free_slot(core: Core, extras: Extras, slot: Int) -> Int:
 
 @helper
 def count_packet(core: Core, own: Bounded, dest: Int, sender: Int) -> None:
-    """Count one packet of `sender` at `dest`, and all extra messages that this sets free."""
+    """Count one packet of `sender` at `dest`, and all extra messages that this makes ready."""
     holding, copies = core.holding, len(core.plan.dests)
     stack = int64(NOTHING)
     while True:
@@ -141,13 +141,13 @@ def receive(core: Core, own: Bounded, event: Int) -> None:
 
 @helper
 def has_room(core: Core, _own: Bounded, _event: Int) -> Int:
-    """Tell whether there are slabs for an event, and slots for the extra messages it causes."""
+    """Return whether there are slabs for an event, and slots for the extra messages it causes."""
     return core.reg[FREE] >= 2 and core.reg[NODES] >= core.n
 
 
 @helper
 def choose(extras: Extras, n: Int, me: Int, choice: Int) -> Int:
-    """Return a row that would shrink, as the option says."""
+    """Return a row with several constraints, chosen as the option says, or NOTHING."""
     best = int64(NOTHING)
     if choice == ROTATING:
         for i in range(n):
@@ -168,7 +168,7 @@ def choose(extras: Extras, n: Int, me: Int, choice: Int) -> Int:
 
 @helper
 def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
-    """Send the constraints on `dest` as an extra message; return how many fewer are left."""
+    """Send the constraints on `dest` as an extra message; return how many that removes."""
     squares, extras, reg, trace, n = own.squares, own.extra, core.reg, core.trace, core.n
     reg[NODES] -= 1
     slot = int64(extras.free[at(reg[NODES])])
@@ -192,9 +192,9 @@ def send_extra(core: Core, own: Bounded, me: Int, dest: Int) -> Int:
 
 @helper
 def trim(core: Core, own: Bounded, me: Int) -> Int:
-    """Send extra messages until no more than k constraints are left; return how many are.
+    """Send extra messages until at most k constraints are left; return the number left.
 
-    Counts them at the event that is recorded next.
+    The extra messages are counted at the event that is recorded next.
     """
     squares, n = own.squares, core.n
     slab = int64(squares.own[at(me)])
@@ -215,7 +215,7 @@ def trim(core: Core, own: Bounded, me: Int) -> Int:
 
 @helper
 def send(core: Core, own: Bounded, message: Int) -> Int:
-    """Attach the constraints; then the message stands for those on its destinations."""
+    """Attach the constraints; then the message replaces those on its destinations."""
     plan, squares, n = core.plan, own.squares, core.n
     me = int64(plan.sender[at(message)])
     begin_send(plan, core.trace, squares, message)
@@ -243,7 +243,7 @@ def send(core: Core, own: Bounded, message: Int) -> Int:
 
 @helper
 def merge(core: Core, own: Bounded, copy: Copy) -> None:
-    """Take in what the message carries; it stands for that at its other destinations."""
+    """Merge the constraints of a message, which replaces those on its other destinations."""
     squares, extras, n = own.squares, own.extra, core.n
     me, sender = copy.dest, copy.sender
     other = int64(squares.slab[at(copy.message)]) * n * n
@@ -280,7 +280,7 @@ def merge(core: Core, own: Bounded, copy: Copy) -> None:
 
 @helper
 def deliver(core: Core, own: Bounded, copy: Copy) -> Int:
-    """Merge, then send extra messages where there are too many constraints."""
+    """Merge, then send extra messages if there are too many constraints."""
     merge(core, own, copy)
     release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
     return trim(core, own, copy.dest)
@@ -314,7 +314,7 @@ class BoundedState(SquareState):
         self._grow_extras(4 * n + 64)
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         if self.reg[NODES] < self.n:
             self._grow_extras(2 * len(self.extra.source))

@@ -1,8 +1,8 @@
-"""The kernel of `broadcast` [BSS91] with one group of all: a vector of broadcasts delivered.
+"""The kernel of `broadcast` [BSS91] with one group of all: a vector of delivered broadcasts.
 
-A process's vector is what it has reached of every sender, and its own number of sends. A message
-carries the vector after it counted itself; all its copies share that one by a reference count, and
-the test subtracts the message itself.
+A process's vector counts the broadcasts delivered from every sender, and its own sends. A message
+carries the vector that already counts the message; all its copies share that by a reference count,
+and the test subtracts the message itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from antecede.sim.trace import NOTHING
 
 
 class Broadcast(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
 
@@ -50,7 +50,7 @@ def send(core: Core, own: Broadcast, message: Int) -> Int:
 
 @helper
 def deliver(core: Core, own: Broadcast, copy: Copy) -> Int:
-    """Count the message; the rest of its vector is reached already."""
+    """Count the message; the receiver has already reached the rest of its vector."""
     core.holding.reached[at(copy.dest * core.n + copy.sender)] += 1
     release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
     return int64(NOTHING)

@@ -1,12 +1,12 @@
 """The kernel of `buffered` [MF95]: no control information, acknowledged output queues.
 
-Each process has one output queue. The message at its head leaves when nothing is awaited, or, if
-pipelined, when only acknowledgements of its own receiver are. Acknowledgements are added packets;
-the slot of one is the process that waits for it, or, if pipelined, the copy that it acknowledges.
+Each process has one output queue. The message at its head leaves when no acknowledgement is
+awaited, or, if pipelined, none from another receiver. Acknowledgements are added packets; the slot
+of one is the process that waits for it, or, if pipelined, the copy that it acknowledges.
 
 Pipelined buffers handle the messages of a channel in order, and acknowledgements as they come.
-What comes early waits in the list of its (receiver, sender) pair until the packet before it is
-there: `reached` counts those.
+An early packet waits in the list of its (receiver, sender) pair for the packet before it:
+`reached` counts the packets handled.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class Queues(NamedTuple):
     last: Small  # per process: the message that entered last
     following: Small  # per message: the next in its queue
     sent: Small  # per process: messages sent
-    receiver: Small  # per process: to whom its last message left
+    receiver: Small  # per process: the destination of the last message that left
     awaited: Small  # per process: acknowledgements to come
     counts: Small  # per channel: acknowledgements so far
     packets: Small  # per channel: packets so far
     number: Small  # per copy: its number among the packets of its channel, if pipelined
-    answer: Small  # per copy: that of its acknowledgement
+    answer: Small  # per copy: the number of its acknowledgement
     pipelined: Int
 
 
 @helper
 def post_due(core: Core, queues: Queues, me: Int) -> None:
-    """Post the messages that need not wait: the oldest first."""
+    """Post the messages that need not wait any longer, the oldest first."""
     plan = core.plan
     while queues.first[at(me)] >= 0:
         message = int64(queues.first[at(me)])
@@ -77,7 +77,7 @@ def post_due(core: Core, queues: Queues, me: Int) -> None:
 
 @helper
 def send(core: Core, queues: Queues, message: Int) -> Int:
-    """Put a message into its sender's queue, and post what is due."""
+    """Put a message into its sender's queue, and post the messages that need not wait."""
     me = int64(core.plan.sender[at(message)])
     queues.sent[at(me)] += 1
     core.trace.number[at(message)] = queues.sent[at(me)]
@@ -88,7 +88,7 @@ def send(core: Core, queues: Queues, message: Int) -> Int:
 
 @helper
 def is_ready(core: Core, queues: Queues, copy: Copy) -> Int:
-    """Tell whether every packet before it on the channel was handled, if that matters."""
+    """Return whether every packet before the copy on its channel was handled, if pipelined."""
     if not queues.pipelined:
         return True
     pair = copy.dest * core.n + copy.sender
@@ -116,14 +116,14 @@ def deliver(core: Core, queues: Queues, copy: Copy) -> Int:
 
 @helper
 def acknowledge(core: Core, queues: Queues, me: Int) -> None:
-    """Await one acknowledgement less, and post what is due."""
+    """Count one acknowledgement, and post the messages that need not wait any longer."""
     queues.awaited[at(me)] -= 1
     post_due(core, queues, me)
 
 
 @helper
 def take_waiting(core: Core, pair: Int) -> Int:
-    """Remove and return the copy (or acknowledged copy) that is next on a channel, or NOTHING."""
+    """Remove and return the waiting packet that is next on a channel (its copy), or NOTHING."""
     holding = core.holding
     previous = int64(NOTHING)
     row = int64(holding.heads[at(pair)])
@@ -140,7 +140,7 @@ def take_waiting(core: Core, pair: Int) -> Int:
 
 @helper
 def advance(core: Core, pair: Int) -> None:
-    """Handle what waited for a packet: count acknowledgements, and let a copy be delivered."""
+    """Handle the packets that waited: count acknowledgements, and make a copy ready."""
     while True:
         row = take_waiting(core, pair)
         if row < 0:
@@ -154,14 +154,14 @@ def advance(core: Core, pair: Int) -> None:
 
 @helper
 def after(core: Core, queues: Queues, delivered: Copy) -> None:
-    """Handle what waited for the copy on its channel."""
+    """Handle the packets that waited for the copy on its channel."""
     if queues.pipelined:
         advance(core, delivered.dest * core.n + delivered.sender)
 
 
 @helper
 def receive(core: Core, queues: Queues, event: Int) -> None:
-    """Take in an acknowledgement: it acts in any order, but has a place on its channel."""
+    """Handle an acknowledgement: at once, in any order, but it has a place on its channel."""
     slot = slot_of(core.plan, event)
     if not queues.pipelined:
         acknowledge(core, queues, slot)
@@ -187,7 +187,7 @@ class BufferedState(State):
             most = (1 << SLOT_BITS) - 1
             msg = f"{copies} messages: pipelined buffers run at most {most}; use engine='plain'"
             raise UsageError(msg)
-        if pipelined:  # one acknowledgement may let a whole queue leave: nothing bounds its events
+        if pipelined:  # one acknowledgement may let a whole queue leave: its events have no bound
             size = int(self.reg[WIDEST]) + len(plan.time) + copies
             self.heap = Heap(np.empty(size), np.empty(size, np.int64))
         self.queues = Queues(
@@ -209,7 +209,7 @@ class BufferedState(State):
         return self.queues
 
     def extras(self) -> dict[str, float | int]:
-        """Return how many acknowledgements there were."""
+        """Return the number of acknowledgements."""
         return {**super().extras(), "acknowledgements": int(self.reg[ADDED])}
 
 

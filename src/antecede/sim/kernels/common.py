@@ -1,13 +1,13 @@
 """What all kernels share: registers, the event heap, the lists of held copies.
 
 A kernel never allocates. It checks the room in its arrays before it touches anything, returns
-:data:`GROW` when one is too small, and continues where it was once Python has made it larger.
+:data:`GROW` if an array is too small, and continues where it was once Python has enlarged it.
 Everything that must survive such a pause is in the registers (:data:`REGISTERS` integers) and in
 one float, the present time.
 
 Events are ordered by time, and at equal times by one number: first sends (by row), then arrivals
 of copies (by row), then arrivals of packets that a protocol added (in the order they were made).
-The plain engine uses the same numbers, so both see the same run.
+The plain engine uses the same numbers, so both engines see the same run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from antecede.sim.trace import NOTHING, Trace
 
 DONE, GROW, PAUSE = 0, 1, 2
 
-# The registers, by what they count. EVENT is an event taken from the heap but not yet carried
-# out, READY the first of the copies that may be delivered now (both -1 when there is none);
-# WIDEST is the most events one step can add, LIMIT how many events to record before a pause.
+# The registers, named by what they count. EVENT is an event taken from the heap but not yet
+# carried out, READY the first of the copies that may be delivered now (both -1 if there is none);
+# WIDEST is the most events that one step can add, LIMIT how many events to record before a pause.
 FIXED, HEAP, ORDER, ADDED, ARRIVALS, EVENT, READY, LIMIT, WIDEST, FREE, NODE, NODES = range(12)
 # Free slots for packets that the protocol added: see `acks`.
 PACKETS = 12
@@ -36,7 +36,7 @@ SLOT_BITS = 24
 
 @helper
 def find_from(values: Ints | Small, low: Int, high: Int, wanted: Int) -> Int:
-    """Return the first place from ``low`` to ``high`` whose value is not below the wanted one."""
+    """Return the first place from ``low`` to ``high`` whose value is at least ``wanted``."""
     while low < high:
         middle = (low + high) >> 1
         if values[at(middle)] < wanted:
@@ -47,24 +47,24 @@ def find_from(values: Ints | Small, low: Int, high: Int, wanted: Int) -> Int:
 
 
 class Heap(NamedTuple):
-    """Events to come: a binary heap by (when, what)."""
+    """Future events: a binary heap by (when, what)."""
 
     when: Floats
     what: Ints
 
 
 class Holding(NamedTuple):
-    """Held copies: each waits in one list, for one message count or clock of one sender."""
+    """Held copies: each waits in one list for a message count or clock of one sender."""
 
     heads: Small  # per (receiver, sender): first copy that waits
     link: Small  # per copy: the next in its list
-    need: Small  # per copy: what must be reached
-    arrival: Small  # per copy: its number among all arrivals; of several ready ones the least goes
-    reached: Small  # per (receiver, sender): what is reached
+    need: Small  # per copy: the value of `reached` that it waits for
+    arrival: Small  # per copy: its number among all arrivals; of ready copies, the least goes first
+    reached: Small  # per (receiver, sender): how far the receiver has got
 
 
 class Core(NamedTuple):
-    """What every kernel works on."""
+    """The arrays that every kernel works on."""
 
     plan: Plan
     heap: Heap
@@ -76,7 +76,7 @@ class Core(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy that has arrived, and where it belongs."""
+    """A copy that has arrived, with its message, sender and receiver."""
 
     row: Int
     message: Int
@@ -86,7 +86,7 @@ class Copy(NamedTuple):
 
 @helper
 def rise(heap: Heap, place: Int, when: Real, what: Int) -> None:
-    """Put an event into a hole of the heap, or above it where it belongs."""
+    """Fill a hole of the heap with an event, which first rises to where it belongs."""
     i = place
     while i > 0:
         parent = (i - 1) >> 1
@@ -111,8 +111,8 @@ def push(heap: Heap, reg: Ints, when: Real, what: Int) -> None:
 def drop_top(heap: Heap, reg: Ints) -> None:
     """Remove the heap's first event.
 
-    The hole sinks to a leaf along the earlier children, then the last event rises from there: it
-    came from the bottom and mostly stays there, which saves a comparison on every level.
+    The hole sinks to a leaf along the earlier children, then the last event rises from there: as
+    it came from the bottom it mostly stays there, which saves a comparison on every level.
     """
     size = reg[HEAP] - 1
     reg[HEAP] = size
@@ -121,7 +121,7 @@ def drop_top(heap: Heap, reg: Ints) -> None:
     while child + 1 < size:
         w = heap.when[at(child)]
         v = heap.when[at(child + 1)]
-        right = int64(v < w)  # a number, not a branch: it is as often one as the other
+        right = int64(v < w)  # arithmetic, not a branch: both outcomes are equally likely
         if v == w:
             right = int64(heap.what[at(child + 1)] < heap.what[at(child)])
         child += right
@@ -138,7 +138,7 @@ def drop_top(heap: Heap, reg: Ints) -> None:
 
 @helper
 def next_event(plan: Plan, heap: Heap, reg: Ints, now: Floats) -> Int:
-    """Take the next event, set the time to its time, return its number (or NOTHING)."""
+    """Take the next event and set the time to its time; return its number, or NOTHING."""
     position = reg[FIXED]
     if position < len(plan.fixed):
         event = plan.fixed[at(position)]
@@ -169,7 +169,7 @@ def copy_at(plan: Plan, row: Int) -> Copy:
 
 @helper
 def on_channel(plan: Plan, channel: Int, when: Real) -> Real:
-    """Return when a packet arrives: on FIFO channels, after every packet before it."""
+    """Return when a packet arrives: on a FIFO channel, after every packet before it."""
     if len(plan.fifo) == 0:
         return when
     newest = plan.fifo[at(channel)]
@@ -181,7 +181,7 @@ def on_channel(plan: Plan, channel: Int, when: Real) -> Real:
 
 @helper
 def on_link(plan: Plan, channel: Int, now: Real, control: Real, payload: Int) -> Real:
-    """Return when a packet has left, over a link that sends one after the other."""
+    """Return when a packet has left, on a link that sends packets one by one."""
     if len(plan.link) == 0:
         return now
     size = plan.link[1] + control
@@ -194,7 +194,7 @@ def on_link(plan: Plan, channel: Int, now: Real, control: Real, payload: Int) ->
 
 @helper
 def control_bytes(plan: Plan, trace: Trace, row: Int) -> Real:
-    """Return the bytes of a copy's control, where links have a limited bandwidth."""
+    """Return the bytes of a copy's control, if links have a limited bandwidth."""
     if len(plan.link) == 0:
         return 0.0
     entries = plan.link[3] * trace.entries[at(row)]
@@ -226,10 +226,10 @@ def post_all(core: Core, message: Int) -> None:
 def add_packet(
     core: Core, counts: Small, place: Int, channel: Int, slot: Int, control: Int
 ) -> None:
-    """Put a packet that the protocol added into the network; `slot` says what it is.
+    """Put a packet that the protocol added into the network; `slot` identifies it.
 
-    `place` is where `counts` counts the packets of the channel, and `control` the bytes of its
-    control. It has no payload.
+    `counts[place]` counts the packets of the channel, and `control` is the size of the packet's
+    control in bytes. It has no payload.
 
     Its event number comes after those of all copies, in the order in which packets are added.
     """
@@ -246,7 +246,7 @@ def add_packet(
 
 @helper
 def slot_of(plan: Plan, event: Int) -> Int:
-    """Return what an added packet is, from its event number."""
+    """Return the slot of an added packet, from its event number."""
     return (event - len(plan.time) - len(plan.dests)) & ((1 << SLOT_BITS) - 1)
 
 
@@ -269,7 +269,7 @@ def trigger(plan: Plan, heap: Heap, reg: Ints, now: Real, row: Int) -> None:
 
 @helper
 def hold(holding: Holding, pair: Int, row: Int, need: Int) -> None:
-    """Let a copy wait until `reached` of the (receiver, sender) pair is at least `need`."""
+    """Hold a copy until `reached` of the (receiver, sender) pair is at least `need`."""
     holding.need[at(row)] = need
     holding.link[at(row)] = holding.heads[at(pair)]
     holding.heads[at(pair)] = row
@@ -277,7 +277,7 @@ def hold(holding: Holding, pair: Int, row: Int, need: Int) -> None:
 
 @helper
 def append(first: Small, last: Small, following: Small, queue: Int, item: Int) -> None:
-    """Append to one of many linked lists."""
+    """Append an item to one of many linked lists."""
     following[at(item)] = NOTHING
     if first[at(queue)] < 0:
         first[at(queue)] = item
@@ -288,7 +288,7 @@ def append(first: Small, last: Small, following: Small, queue: Int, item: Int) -
 
 @helper
 def make_ready(holding: Holding, reg: Ints, row: Int) -> None:
-    """Put a copy among those that may be delivered now, the earliest arrival first."""
+    """Add a copy to those that may be delivered now, the earliest arrival first."""
     number = holding.arrival[at(row)]
     previous = int64(NOTHING)
     following = reg[READY]

@@ -1,7 +1,7 @@
 """How kernels are compiled.
 
 Two habits of Numba cost more than the algorithms, so they are switched off: reference counting of
-every array handed to a helper (``_nrt=False``, a private option that a test watches), and the
+every array passed to a helper (``_nrt=False``, a private option that a test watches), and the
 wrap-around of negative indices (indices are cast to ``uint64`` where they are used).
 
 With ``NUMBA_DISABLE_JIT=1`` everything here runs as plain Python, for debugging and coverage.
@@ -18,8 +18,8 @@ import numpy as np
 from numba import config, njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Kernels are written in Numba's types, which a Python type checker does not know. These names
-# say what is meant; to the checker they are anything.
+# Kernels are written in Numba's types, which a Python type checker does not know. These names tell
+# the reader which type is meant; the checker sees `Any`.
 Int: TypeAlias = Any
 Real: TypeAlias = Any
 Ints: TypeAlias = Any  # an array of int64
@@ -29,15 +29,15 @@ Words: TypeAlias = Any  # of uint64
 int64: Any = np.int64
 _compile: Any = njit
 IS_COMPILED = not getattr(config, "DISABLE_JIT", False)
-# Options of the functions that only kernels call. Compiling takes two thirds of the time without
-# the forms that Python could call.
+# Options of the functions that only kernels call. Leaving out the forms that Python could call
+# saves a third of the compiling time.
 CALLED: Any = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Modules outside this package whose code or types are compiled into kernels.
 SHARED = ("delays.py", "plan.py", "trace.py")
 
 
 def digest() -> bytes:
-    """Hash every source that is compiled in: a cached entry point contains its helpers."""
+    """Hash every source file that kernels compile: a cached entry point contains its helpers."""
     folder = resources.files("antecede.sim")
     files = [file for file in folder.joinpath("kernels").iterdir() if file.name.endswith(".py")]
     files += [folder.joinpath(name) for name in SHARED]
@@ -56,8 +56,8 @@ def helper(function: Function) -> Function:
 def separate(function: Function) -> Function:
     """Compile a function that is not inlined.
 
-    For loops that would stay scalar inside a large kernel, and for long steps that are taken in
-    several places: inlined in each, they would take as many times as long to compile.
+    For loops that would stay scalar inside a large kernel, and for long steps that are called in
+    several places: if inlined, they would be compiled once for each.
     """
     compiled: Function = _compile(inline="never", **CALLED)(function)
     return compiled
@@ -70,9 +70,9 @@ def uncached(function: Function) -> Function:
 
 
 def entry(function: Function) -> Function:
-    """Compile a kernel, and keep the result on disk if there is a place for it.
+    """Compile a kernel, and cache the result on disk if there is a place for it.
 
-    Numba's own check looks only at the file of the entry point; ours covers every source.
+    Numba's own check covers only the file of the entry point; ours covers every source file.
     """
     if not IS_COMPILED:
         return function
@@ -86,7 +86,7 @@ def entry(function: Function) -> Function:
 
 
 def is_cached(kernel: Any, forms: int) -> bool:
-    """Tell whether so many compiled forms of an entry point are on disk, or none ever will be."""
+    """Return whether `forms` compiled forms of an entry point are cached, or caching is off."""
     cache = getattr(kernel, "_cache", None)
     file = getattr(cache, "_cache_file", None)  # private: if it is gone, nothing is compiled ahead
     return file is None or len(file._load_index()) >= forms

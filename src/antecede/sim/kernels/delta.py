@@ -1,7 +1,7 @@
-"""The kernel of `delta` [BMR96]: a time, and of each process the time of its last message before.
+"""The kernel of `delta` [BMR96]: a time, and per process the time of its last message before that.
 
-Nobody tells the time in a simulation, so nothing runs out, and a message's time is one more than
-the latest before it. What a process has reached of each sender is the time of its last message.
+No process reads a clock in a simulation, so no message expires, and a message's time is one more
+than the latest before it. `reached` is the time of the last message from each sender.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from antecede.sim.trace import NOTHING
 
 
 class Delta(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
     stamp: Small  # per message: its time
@@ -36,7 +36,7 @@ class Delta(NamedTuple):
 
 @helper
 def send(core: Core, own: Delta, message: Int) -> Int:
-    """Write the times before, which the copies share, and give the message its time."""
+    """Write the times known so far, which the copies share, and give the message its time."""
     plan, squares, n = core.plan, own.squares, core.n
     me = int64(plan.sender[at(message)])
     begin_send(plan, core.trace, squares, message)

@@ -1,9 +1,9 @@
 """What `differential` of `optimal` adds to the logs of `logs` ([KS98] 3.5).
 
-For every channel, the control that was sent last, with each sender's newest entry even if it is
-empty: what the next copy carries is the difference to that, or all of it where that is smaller.
-The copies of a channel are taken in in the order they were sent; one that comes early waits for its
-turn.
+Every channel keeps the control that was sent last, with each sender's newest entry even if it is
+empty. The next copy carries the difference from that control, or the whole control if that is
+smaller. The copies of a channel take effect in the order they were sent; an early one waits for
+its turn.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from antecede.sim.trace import NOTHING
 
 
 class Differences(NamedTuple):
-    """The controls sent last, and whose turn it is."""
+    """The controls sent last, and which copy of each channel is next."""
 
     keys: Ints  # channel x room; one channel more is scratch
     words: Words  # channel x room
     sent: Small  # per channel: copies sent
     number: Small  # per copy: its number on its channel
-    turn: Small  # per (receiver, sender): copies taken in
+    turn: Small  # per (receiver, sender): copies that took effect
     early: Small  # per (receiver, sender): a copy that waits for its turn, or NOTHING
     room: Int  # elements of a control
 
@@ -56,7 +56,7 @@ def no_differences(channels: int = 0, copies: int = 0, room: int = 1) -> Differe
 
 
 def roomier(old: Differences, room: int) -> Differences:
-    """Return the same with room for longer controls."""
+    """Return a copy with room for longer controls."""
     if room <= old.room or not len(old.sent):
         return old
     slots = len(old.sent) + 1
@@ -99,7 +99,7 @@ def write_control(own: Any, n: Int, old: Int, dest: Int, slot: Int) -> None:
 
 @helper
 def difference(own: Any, n: Int, old: Int, before: Int, after: Int) -> tuple[Int, Int]:
-    """Return the entries and destinations of the difference, or of all where that is smaller."""
+    """Count entries and destinations of the difference, or of the whole control if smaller."""
     diffs = own.diffs
     a, b = before * diffs.room, after * diffs.room
     changed = changed_dests = every = every_dests = 0
@@ -161,7 +161,7 @@ def count_differences(core: Core, own: Any, message: Int, old: Int) -> None:
 
 @helper
 def is_early(core: Core, diffs: Differences, copy: Copy) -> Int:
-    """Tell whether a copy waits for others of its channel to arrive."""
+    """Return whether a copy waits for others of its channel to arrive."""
     return diffs.number[at(copy.row)] > diffs.turn[at(copy.dest * core.n + copy.sender)]
 
 

@@ -1,7 +1,7 @@
 """The kernel of `direct` [PRS97]: direct predecessors per destination.
 
 The vector of sets CB is one n x n matrix: cell (destination, sender) is the number of the one
-message of that sender that the next message to that destination must follow, 0 for none. The set
+message from the sender that the next message to the destination must follow, 0 for none. The set
 of the process itself holds the direct predecessors of its next message. A message carries CB as
 it was before the send, so copies share the sender's old matrix.
 """
@@ -36,7 +36,7 @@ OWN_SLOTS = {"emptied": EMPTIED, "kept": KEPT}
 
 
 class Direct(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
     delivered: Small  # per (process, peer, sender): newest message the peer is known to have
@@ -47,7 +47,7 @@ class Direct(NamedTuple):
 
 @helper
 def send(core: Core, own: Direct, message: Int) -> Int:
-    """Attach CB, then let the new message guard its destinations."""
+    """Attach CB, then make the new message a constraint on its destinations."""
     plan, squares, flags, n, variant = core.plan, own.squares, own.flags, core.n, own.variant
     me = int64(plan.sender[at(message)])
     number = begin_send(plan, core.trace, squares, message)
@@ -117,7 +117,7 @@ def merge(core: Core, own: Direct, copy: Copy, number: Int) -> Int:
             for s in range(n):
                 kept += int64(squares.cells[at(c0 + s)] > 0)
             continue
-        if k == sender:  # that set has another meaning on the message: not constraints on `sender`
+        if k == sender:  # on the message, this set does not constrain `sender`
             for s in range(n):
                 squares.cells[at(c0 + s)] = squares.cells[at(a0 + s)]
         elif flags[at(k)] == 1:
@@ -150,7 +150,7 @@ def merge(core: Core, own: Direct, copy: Copy, number: Int) -> Int:
 
 @helper
 def deliver(core: Core, own: Direct, copy: Copy) -> Int:
-    """Merge what the message carries, and forget its matrix."""
+    """Merge what the message carries, and release its matrix."""
     number = core.trace.number[at(copy.message)]
     core.holding.reached[at(copy.dest * core.n + copy.sender)] = number
     kept = merge(core, own, copy, number)

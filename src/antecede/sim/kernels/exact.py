@@ -1,7 +1,7 @@
-"""Waiting for single messages, where the messages of a channel are delivered in any order.
+"""Waiting for single messages, for protocols that deliver a channel's messages in any order.
 
-A copy names the messages that it waits for by sender and number. A table leads from there to the
-message, and so to its copy and whether that is delivered.
+A copy names the messages that it waits for by sender and number. A table maps these to the
+message, and so to its copy, which may be delivered or not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def basis_of(plan: Plan, events: Int, message: Int) -> Int:
 
 @helper
 def is_delivered(core: Core, sent: Sent, sender: Int, number: Int, dest: Int) -> Int:
-    """Tell whether a message that is addressed to a process is delivered there."""
+    """Return whether a message that is addressed to a process is delivered there."""
     plan = core.plan
     message = int64(sent.message[at(sent.begin[at(sender)] + number - 1)])
     row = plan.offsets[at(message)]

@@ -55,7 +55,7 @@ class Tally(NamedTuple):
     """What a send counted while it wrote the new log."""
 
     target: Int  # where the new log ends
-    alive: Int  # entries with destinations left
+    alive: Int  # entries that still have destinations
     alive_newest: Int  # those of them that are the newest of their sender
     own_newest: Int  # 1 if one of these is the sender's own
     left: Int  # destinations left
@@ -66,7 +66,7 @@ class Tally(NamedTuple):
 
 @helper
 def is_ready(core: Core, own: LogKernel, copy: Copy) -> Int:
-    """RCV(1): remove what is satisfied; hold the copy for the first that is not."""
+    """RCV(1): remove satisfied constraints; hold the copy for the first that is not."""
     cons, reg = own.cons, core.reg
     if own.differential and is_early(core, own.diffs, copy):
         return False
@@ -85,7 +85,7 @@ def is_ready(core: Core, own: LogKernel, copy: Copy) -> Int:
 
 @helper
 def has_room(core: Core, own: LogKernel, event: Int) -> Int:
-    """Tell whether there are slabs, elements and nodes for an event."""
+    """Return whether there are slabs, elements and nodes for an event."""
     plan, logs, reg = core.plan, own.logs, core.reg
     messages = len(plan.time)
     if reg[FREE] < SLABS:
@@ -104,7 +104,7 @@ def has_room(core: Core, own: LogKernel, event: Int) -> Int:
 
 @helper
 def mark_destinations(plan: Plan, cons: Constraints, scratch: Scratch, message: Int) -> None:
-    """Write a message's destinations as a set, and where each one's copy is."""
+    """Write a message's destinations as a set, and the copy of each destination."""
     for w in range(len(scratch.mask)):
         scratch.mask[at(w)] = np.uint64(0)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
@@ -119,9 +119,9 @@ def constrain_copies(
     own: LogKernel, trace: Trace, reg: Ints, sender: Int, clock: Int, begin: Int, end: Int,
     extra: Int,
 ) -> Int:  # fmt: skip
-    """SND(2): let the copies to an entry's destinations wait for it; return how many there are.
+    """SND(2): make the copies to an entry's destinations wait for it; return how many there are.
 
-    The entry is the elements from `begin` to `end`; `extra` says whether copies count one more.
+    The entry is the elements from `begin` to `end`; `extra` says whether each copy counts one more entry.
     """
     logs, cons, scratch = own.logs, own.cons, own.scratch
     found = 0
@@ -146,7 +146,7 @@ def rewrite(
 ) -> Tally:
     """SND(2) to SND(4): one pass over the log writes the new one and constrains every copy.
 
-    From the key `part` on, the sender's own entries stay as they are.
+    The sender's own entries with keys from `part` on are not changed.
     """
     logs, scratch, size = own.logs, own.scratch, own.size
     old = int64(logs.own[at(me)])
@@ -215,7 +215,7 @@ def take_over(
     core: Core, own: LogKernel, message: Int, me: Int, clock: Int, old: Int, new: Int,
     tally: Tally,
 ) -> Int:  # fmt: skip
-    """Make the log that `rewrite` wrote the sender's and its copies'; return its entries."""
+    """Give the sender and the copies the log that `rewrite` wrote; return its entry count."""
     plan, logs, trace, n = core.plan, own.logs, core.trace, core.n
     logs.count[at(new)] = tally.target - new * own.size
     known = int64(logs.known[at(old)])
@@ -241,7 +241,7 @@ def take_over(
     logs.refs[at(new)] = 1 + stop - start
     logs.slab[at(message)] = new
     logs.own[at(me)] = new
-    if own.mode == PRUNED:  # S5 follows S3: the own last entry, if empty, stays until the next step
+    if own.mode == PRUNED:  # S5 follows S3: an empty last own entry stays until the next step
         return base + 1
     return tally.alive + known - tally.alive_newest + tally.own_newest
 
@@ -273,7 +273,7 @@ def merge(
     logs: Logs, trace: Trace, reg: Ints, n: Int, size: Int, pruned: Int, me: Int, own_key: Int,
     mine: Int, other: Int, new: Int,
 ) -> Int:  # fmt: skip
-    """RCV(3) to RCV(5): write the merged entries; return how many are not the newest of theirs.
+    """RCV(3) to RCV(5): write the merged entries; return how many are not their sender's newest.
 
     For `pruned`, note the destinations that [JPCY97] calls already delivered or replaced.
     """
@@ -368,7 +368,7 @@ def deliver(core: Core, own: LogKernel, copy: Copy) -> Int:
 
 @helper
 def arrive(core: Core, own: LogKernel, copy: Copy) -> None:
-    """With lookahead, merge the log that a copy carries; with differences, mind its turn."""
+    """With lookahead, merge the log that a copy carries; with differences, await its turn."""
     if own.lookahead:
         merge_early(core, own, copy)
     if own.differential:
@@ -377,7 +377,7 @@ def arrive(core: Core, own: LogKernel, copy: Copy) -> None:
 
 @helper
 def take_in(core: Core, own: LogKernel, copy: Copy) -> None:
-    """Put a copy that comes early aside, or take in those that waited for it."""
+    """Queue a copy for its turn, then take in all copies whose turn has come."""
     diffs, holding, reg = own.diffs, core.holding, core.reg
     pair = copy.dest * core.n + copy.sender
     holding.link[at(copy.row)] = diffs.early[at(pair)]

@@ -1,25 +1,25 @@
 """The logs of `optimal` [KS98] and `pruned` [JPCY97]: their arrays, and how they grow.
 
 Both protocols keep the same information after every event and differ only in how a copy carries
-it, so they share these logs and the steps that work on them.
+it, so they share these logs and their steps.
 
 How a log is kept
 -----------------
 A log is a *slab*: an int32 vector with the newest clock known of every sender, and the entries
 that still name a destination, as elements (sender, clock, word of the set, 64 destinations),
-sorted by one packed integer. An entry without destinations is worth its clock alone: either it is
-the newest of its sender and stands in the vector, or PURGE_NULL_ENTRIES of [KS98] has removed
-it. So
+sorted by one packed integer. Of an entry without destinations, only its clock matters: either it
+is the newest of its sender and is in the vector, or PURGE_NULL_ENTRIES of [KS98] has removed it.
+So
 
 * an element found on only one side of a merge survives iff its clock exceeds the newest clock
   that the other side knows of that sender (both loops of RCV(4) in one comparison);
 * sets may be of any width: an entry takes as many elements as its set has non-empty words.
 
-A slab is never changed once written. After a send, the sender's new log is what all copies carry,
-up to the constraints on the one destination, so copies share it by a reference count. Those
-constraints (at most one per sender and destination, lemma 1 of [KS98]) go into a linked list per
-copy, and leave it as they are satisfied. With hardware multicast all copies carry the log as it
-was before the send; what receivers make of it is the same, so only the counting differs.
+A slab never changes once written. After a send, all copies carry the sender's new log, except for
+the constraints on their own destination, so copies share it by a reference count. Those
+constraints (at most one per sender and destination, lemma 1 of [KS98]) are in a linked list per
+copy, until they are satisfied. With hardware multicast all copies carry the log as it was before
+the send; receivers end up with the same log, so only the counting differs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from antecede.sim.kernels.loop import State, grown, longer, widened
 from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
-# How many free slabs an event may take: two for lookahead's merge, one for what follows.
+# How many free slabs an event may take: two for lookahead's merge, one for the delivery after it.
 SLABS = 3
-# What a copy carries: what it needs, the same split into entries and DC tuples, or the whole log.
+# What a copy carries: what it needs, that split into entries and DC tuples, or the whole log.
 OPTIMAL, PRUNED, HARDWARE = range(3)
 
 
@@ -74,7 +74,7 @@ class Scratch(NamedTuple):
 
 
 class LogKernel(NamedTuple):
-    """What these kernels work on."""
+    """The arrays of these kernels."""
 
     logs: Logs
     cons: Constraints
@@ -88,7 +88,7 @@ class LogKernel(NamedTuple):
 
 @helper
 def release(logs: Logs, reg: Ints, slab: Int) -> None:
-    """Drop one owner of a slab, and the slab with its last one."""
+    """Drop one owner of a slab; without owners, the slab is free."""
     logs.refs[at(slab)] -= 1
     if logs.refs[at(slab)] == 0:
         logs.free[at(reg[FREE])] = slab
@@ -99,7 +99,7 @@ def release(logs: Logs, reg: Ints, slab: Int) -> None:
 def add_node(
     cons: Constraints, reg: Ints, first: Small, place: Int, sender: Int, clock: Int
 ) -> None:
-    """Put a message at the beginning of one of several lists."""
+    """Insert a message at the beginning of the list at `place`."""
     node = reg[NODE]
     reg[NODE] = int64(cons.following[at(node)])
     reg[NODES] -= 1
@@ -111,7 +111,7 @@ def add_node(
 
 @helper
 def constrain(cons: Constraints, reg: Ints, copy: Int, sender: Int, clock: Int) -> None:
-    """Let a copy wait for a message."""
+    """Make a copy wait for a message."""
     add_node(cons, reg, cons.first, copy, sender, clock)
 
 
@@ -191,7 +191,7 @@ class LogState(State):
             self.diffs = no_differences(n * n, len(plan.dests), self.size + n)
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         if self.reg[FREE] < SLABS:
             self._grow_slabs()

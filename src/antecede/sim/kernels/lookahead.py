@@ -1,7 +1,7 @@
 """What `lookahead` of `optimal` does with the logs of `logs` ([KS98] 4.5).
 
-A copy's log is merged when it arrives: RCV(4) and RCV(5) with the message's own entry and with what
-the copy itself waits for. At its delivery only the names of the receiver are dropped.
+A copy's log is merged when it arrives: RCV(4) and RCV(5) with the message's own entry and with the
+messages that the copy waits for. Its delivery only drops the receiver from the entries.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def merge_newest(logs: Logs, n: Int, mine: Int, other: Int, new: Int) -> Int:
 def with_needs(own: LogKernel, copy: Copy, spare: Int) -> Int:
     """Write what a copy carries to the end of a spare slab; return where it begins.
 
-    That is the log all copies share, and the messages that this one waits for: the last first.
+    That is the log that all copies share, and the messages that this copy waits for, last first.
     """
     logs, cons = own.logs, own.cons
     word = copy.dest >> 6
@@ -85,7 +85,7 @@ def with_needs(own: LogKernel, copy: Copy, spare: Int) -> Int:
 
 @helper
 def undelivered(core: Core, me: Int, key: Int, word: Int) -> Int:
-    """Return an element's destinations without the receiver, if it has delivered the message."""
+    """Return an element's destinations, without a receiver that has delivered the message."""
     sender = key >> SENDER_SHIFT
     reached = int64(core.holding.reached[at(me * core.n + sender)])
     if (key & WORD_MASK) == me >> 6 and (key >> WORD_BITS) & CLOCK_MASK <= reached:
@@ -137,7 +137,7 @@ def merge_early(core: Core, own: LogKernel, copy: Copy) -> None:
 
 @helper
 def drop_delivered(core: Core, own: LogKernel, me: Int) -> Int:
-    """Drop the receiver from what it has delivered; return how many entries are kept."""
+    """Drop the receiver from entries that it has delivered; return how many entries are left."""
     logs, reg, n = own.logs, core.reg, core.n
     mine = int64(logs.own[at(me)])
     new = take_slab(logs, reg)

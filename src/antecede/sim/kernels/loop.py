@@ -50,8 +50,8 @@ from antecede.sim.schedule import Schedule
 from antecede.sim.trace import NOTHING, Progress, Trace, new_trace
 
 INLINED: Any = {"forceinline": True, **CALLED}
-# How many events run between two calls of the progress bar, and two looks whether Ctrl-C was
-# pressed: Python hears of it only when compiled code returns. An event may cost n * n steps.
+# How many events to run between two updates of the progress bar and checks for Ctrl-C, which
+# Python notices only when compiled code returns. An event may cost n * n steps.
 CHUNK = 1 << 18
 WORK = 1 << 28
 Own = Any  # a kernel's own arrays: a named tuple of its own type
@@ -60,18 +60,18 @@ Figures = Callable[["Schedule", Trace, int], dict[str, Any]]
 
 @helper
 def always(_core: Core, _own: Own, _what: Any) -> Int:
-    """Say yes: a step that never refuses."""
+    """Return True: the step of a kernel that never has to wait or grow."""
     return True
 
 
 @helper
 def nothing(_core: Core, _own: Own, _what: Any) -> None:
-    """Do nothing: a step that a protocol does not need."""
+    """Do nothing: the step of a kernel that does not need it."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a kernel does at each kind of event; every step takes (core, own, what).
+    """The steps of a kernel, one for each kind of event; each takes (core, own, what).
 
     If the protocol's ``kept_entries()`` is None, ``send`` and ``deliver`` return ``NOTHING``.
 
@@ -80,17 +80,17 @@ class Steps:
     send
         Send a message and post its copies; return how many entries its sender keeps.
     arrive
-        Take note of a :class:`Copy` that has just arrived.
+        Note a :class:`Copy` that has just arrived.
     is_ready
-        Tell whether a :class:`Copy` can be delivered; if not, hold it.
+        Return whether a :class:`Copy` can be delivered; if not, hold it.
     deliver
         Update the receiver of a :class:`Copy`; return how many entries it keeps.
     after
-        Wake what waited for the delivered :class:`Copy`.
+        Wake the copies that waited for the delivered :class:`Copy`.
     receive
-        Take in a packet that the protocol added, given its event number.
+        Handle a packet that the protocol added, given its event number.
     has_room
-        Tell whether the arrays have room for an event: a message's row, messages + copy's row,
+        Return whether the arrays have room for an event: a message's row, messages + copy's row,
         which may arrive and be delivered, or the number of a packet that the protocol added.
     """
 
@@ -107,7 +107,7 @@ STEPS: dict[type, Steps] = {}
 
 
 def _step(name: str) -> Callable[[Any, Any, Any], Any]:
-    """Return a function that calls the step `name` of the kernel whose arrays it is given."""
+    """Return a function that calls step `name` of the kernel whose arrays are its argument."""
 
     def call(core: Any, own: Any, what: Any) -> Any:
         return getattr(STEPS[type(own)], name)(core, own, what)
@@ -125,13 +125,13 @@ after, receive, has_room = _step("after"), _step("receive"), _step("has_room")
 
 @helper
 def wake(core: Core, own: Own, delivered: Copy) -> None:
-    """Test again the copies that waited for the sender of the one just delivered."""
+    """Test again the copies that waited for the sender of the delivered copy."""
     wake_pair(core, own, delivered.dest * core.n + delivered.sender)
 
 
 @helper
 def wake_pair(core: Core, own: Own, pair: Int) -> None:
-    """Test again the copies that waited for what is now reached of a (receiver, sender) pair."""
+    """Test again the copies that waited for what a (receiver, sender) pair has now reached."""
     holding = core.holding
     row = int64(holding.heads[at(pair)])
     if row < 0:
@@ -197,9 +197,9 @@ def event_loop(core: Core, own: Own) -> Int:
 
 
 class State:
-    """The arrays of one run: those every kernel needs, sized for a plan.
+    """The arrays of one run that every kernel needs, sized for a plan.
 
-    Copies are held by pairs of receiver and sender, n x n unless `pairs` says otherwise.
+    Copies are held per pair of receiver and sender, n x n unless `pairs` is given.
     """
 
     def __init__(self, plan: Plan, n: int, *, pairs: int | None = None) -> None:
@@ -224,11 +224,11 @@ class State:
         self.heap = Heap(np.empty(1024 + 2 * widest), np.empty(1024 + 2 * widest, np.int64))
 
     def own(self, kind: Any) -> Own:
-        """Return the kernel's own arrays as they are now; by default, attributes of their names."""
+        """Return the kernel's current arrays; by default, the attributes of the same names."""
         return kind._make(getattr(self, name) for name in kind._fields)
 
     def run(self, kind: type, progress: Progress | None = None) -> None:
-        """Run to the end, growing arrays as the loop asks for it."""
+        """Run to the end, enlarging arrays when the loop asks for it."""
         total = len(self.trace.order)
         chunk = max(1, min(CHUNK, WORK // max(self.n, len(self.holding.heads))))
         self.reg[LIMIT] = chunk
@@ -246,17 +246,17 @@ class State:
             return event_loop(core, self.own(kind))
 
     def grow(self) -> None:
-        """Make larger whatever may be too small; kernels with more arrays do more."""
+        """Enlarge the arrays that may be too small; kernels with more arrays extend this."""
         if len(self.heap.when) - int(self.reg[HEAP]) < self.reg[WIDEST]:
             size = 2 * len(self.heap.when) + int(self.reg[WIDEST])
             self.heap = Heap(longer(self.heap.when, size), longer(self.heap.what, size))
 
     def extras(self) -> dict[str, float | int]:
-        """Return figures that only kernels have."""
+        """Return figures that only this kernel has."""
         return {"state_bytes": self.bytes()}
 
     def bytes(self) -> int:
-        """Return the memory of what grows with the messages in flight, not with the schedule."""
+        """Return the bytes of the arrays that grow with messages in flight, not with the schedule."""
         return int(self.heap.when.nbytes + self.heap.what.nbytes)
 
 
@@ -268,14 +268,14 @@ def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def widened(array: NDArray[Any], rows: int, width: int, fill: int = 0) -> NDArray[Any]:
-    """Return an array of so many rows with longer ones."""
+    """Return an array with `rows` rows, widened to `width`."""
     result = np.full((rows, width), fill, array.dtype)
     result[:, : len(array) // rows] = array.reshape(rows, -1)
     return result.ravel()
 
 
 def grown(pool: Any, left: int, slots: int, **widths: int) -> Any:
-    """Return a pool of slots with more of them; `left` of the old ones are free.
+    """Return a pool with more slots; `left` of the old slots are free.
 
     `widths` are the arrays that grow, and how many cells of each a slot has. The stack `free` gives
     out its top first, so slots used before, warm in the cache, go on top.
@@ -294,7 +294,7 @@ def _no_figures(_schedule: Schedule, _trace: Trace, _warm_up: int) -> dict[str, 
 
 @dataclass(frozen=True)
 class Kernel:
-    """All that is known of a kernel; its module exports one as `KERNEL`.
+    """The description of a kernel; its module exports one as `KERNEL`.
 
     Attributes
     ----------
@@ -303,22 +303,22 @@ class Kernel:
     state
         Makes the arrays of a run: ``state(plan, n, **options)``.
     own, steps
-        The type of the kernel's own arrays, and what it does with them.
+        The type of the kernel's own arrays, and the steps that work on them.
     options
         Protocol options it understands; with any other the plain engine runs.
     apart
-        Of these, options that it does not understand together.
+        Those of the options that it does not understand together.
     figures
-        What the protocol adds to a run's figures, from ``(schedule, trace, warm_up)``.
+        The figures that the protocol adds to a run's, from ``(schedule, trace, warm_up)``.
     sizes
         The model bytes of a control for n processes; by default those of the protocol's record.
     ahead
         Whether `warm` compiles it. Compiling takes longer than the short runs of some protocols.
     posts_at_once
-        Whether ``send`` posts all copies. Then it is known when they arrive, and sorting all
+        Whether ``send`` posts all copies. Then their arrival times are known, and sorting all
         arrivals once is quicker than a heap in every run.
     is_sparse
-        Whether its state grows with the number of processes, not with that of pairs of them.
+        Whether its state grows with the number of processes, not of pairs of processes.
     """
 
     protocol: str
@@ -350,7 +350,7 @@ class Kernel:
         return Sizes(info.bytes_per_entry, info.bytes_per_destination)
 
     def plan(self, schedule: Schedule) -> Plan:
-        """Return a schedule as this kernel reads it."""
+        """Return a schedule in the form that this kernel reads."""
         return schedule.plan(self.sizes_of(schedule.n), posts_at_once=self.posts_at_once)
 
     def simulate(

@@ -1,8 +1,8 @@
 """The kernel of `matrix` [RST91]: n x n counters on every message.
 
 The matrix is kept transposed (row = destination), so that the delivery test reads one row. A
-message carries the matrix as it was before it counted the message itself. The sender's matrix
-afterwards differs only in the cells of the message's destinations, so copies share that one by a
+message carries the matrix from before it counted the message itself. The sender's matrix after
+that differs only in the cells of the message's destinations, so copies share the later matrix by a
 reference count, and the test subtracts the message itself.
 """
 
@@ -29,7 +29,7 @@ from antecede.sim.kernels.square import (
 
 
 class Matrix(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
 
@@ -54,7 +54,7 @@ def send(core: Core, own: Matrix, message: Int) -> Int:
 
 @helper
 def deliver(core: Core, own: Matrix, copy: Copy) -> Int:
-    """Take the maximum of both matrices."""
+    """Merge both matrices: the maximum of each cell."""
     squares, cells = own.squares, core.n * core.n
     other = int64(squares.slab[at(copy.message)])
     core.holding.reached[at(copy.dest * core.n + copy.sender)] += 1

@@ -1,8 +1,8 @@
-"""The kernel of `non_atomic`: the logs of `optimal`, where parts do not replace each other.
+"""The kernel of `non_atomic`: the logs of `optimal`, but parts do not replace each other.
 
-See `logs`. A copy to d carries the sender's new log, the entries that name d, and what is set aside
-for d. It waits for the latter two, and once they are delivered they say no more than their absence.
-So copies share the new log here too. What is set aside is in a linked list per channel.
+See `logs`. A copy to d carries the sender's new log, the entries that name d, and the messages set
+aside for d. It waits for the latter two; once delivered, they mean no more than their absence. So
+copies share the new log here too. The messages set aside are in a linked list per channel.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from antecede.sim.trace import NOTHING
 
 
 class Aside(NamedTuple):
-    """The open non-atomic event of each process, and what it has set aside."""
+    """The open non-atomic event of each process, and the messages it has set aside."""
 
     start: Small  # per process: the last local event before it, or -1
     first: Small  # per process: the number of its first message
-    heads: Small  # per channel: what is set aside for the destination
-    many: Small  # per process: how much that is
+    heads: Small  # per channel: first message set aside for the destination
+    many: Small  # per process: how many messages are set aside
 
 
 class NonAtomic(NamedTuple):
-    """What this kernel works on; the first five as in `logs`."""
+    """The arrays of this kernel; the first five as in `logs`."""
 
     logs: Logs
     cons: Constraints
@@ -73,7 +73,7 @@ class NonAtomic(NamedTuple):
 
 @helper
 def begin_event(core: Core, own: NonAtomic, me: Int, number: Int) -> None:
-    """Begin a non-atomic event with a message: nothing is set aside."""
+    """Begin a non-atomic event with a message, with nothing set aside."""
     aside = own.aside
     aside.start[at(me)] = own.sent.events[at(me)]
     aside.first[at(me)] = number
@@ -88,7 +88,7 @@ def begin_event(core: Core, own: NonAtomic, me: Int, number: Int) -> None:
 
 @helper
 def is_in(cons: Constraints, node: Int, sender: Int, clock: Int) -> Int:
-    """Tell whether a list, from a node on, has a message."""
+    """Return whether a list contains a message, from a node on."""
     while node >= 0:
         if cons.sender[at(node)] == sender and cons.clock[at(node)] == clock:
             return True
@@ -98,7 +98,7 @@ def is_in(cons: Constraints, node: Int, sender: Int, clock: Int) -> Int:
 
 @helper
 def has_entry(logs: Logs, size: Int, slab: Int, sender: Int, clock: Int) -> Int:
-    """Tell whether a log has an entry that names a destination."""
+    """Return whether a log has an entry for a message that names a destination."""
     wanted = key_of(sender, clock, 0)
     begin = slab * size
     found = find_from(logs.keys, begin, begin + int64(logs.count[at(slab)]), wanted)
@@ -107,7 +107,7 @@ def has_entry(logs: Logs, size: Int, slab: Int, sender: Int, clock: Int) -> Int:
 
 @helper
 def carry_aside(core: Core, own: NonAtomic, me: Int, row: Int, old: Int, new: Int) -> None:
-    """Let a copy carry what is set aside for its destination, and set aside what it replaces."""
+    """Attach the messages set aside for a copy's destination; set aside those it replaces."""
     logs, cons, trace, reg, n = own.logs, own.cons, core.trace, core.reg, core.n
     channel = me * n + int64(core.plan.dests[at(row)])
     named = int64(cons.first[at(row)])
@@ -135,7 +135,7 @@ def carry_aside(core: Core, own: NonAtomic, me: Int, row: Int, old: Int, new: In
 
 @helper
 def send(core: Core, own: NonAtomic, message: Int) -> Int:
-    """SND, but parts of the open non-atomic event stay; all copies share the new log."""
+    """SND, but without replacing parts of the open event; all copies share the new log."""
     plan, logs, n, aside = core.plan, own.logs, core.n, own.aside
     me = int64(plan.sender[at(message)])
     number = int64(logs.clock[at(me)]) + 1
@@ -158,7 +158,7 @@ def send(core: Core, own: NonAtomic, message: Int) -> Int:
 
 @helper
 def is_ready(core: Core, own: NonAtomic, copy: Copy) -> Int:
-    """Hold the copy for the first message that it names for its receiver and that is missing."""
+    """Hold the copy for the first missing message that it names for its receiver."""
     cons = own.cons
     node = int64(cons.first[at(copy.row)])
     while node >= 0:
@@ -175,7 +175,7 @@ def is_ready(core: Core, own: NonAtomic, copy: Copy) -> Int:
 
 @helper
 def drop_delivered(core: Core, own: NonAtomic, me: Int, slab: Int) -> Int:
-    """Drop a process from the entries of messages that it has delivered; return what is left."""
+    """Drop a process from entries it has delivered; return the number of entries left."""
     logs = own.logs
     bit = np.uint64(1) << np.uint64(me & 63)
     i = slab * own.size
@@ -212,7 +212,7 @@ def deliver(core: Core, own: NonAtomic, copy: Copy) -> Int:
 
 @helper
 def has_room(core: Core, own: NonAtomic, event: Int) -> Int:
-    """Tell whether there are slabs, elements and nodes for an event."""
+    """Return whether there are slabs, elements and nodes for an event."""
     plan, logs, reg = core.plan, own.logs, core.reg
     messages = len(plan.time)
     if reg[FREE] < SLABS:
@@ -243,7 +243,7 @@ class NonAtomicState(LogState):
         )
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         most = 2 * int(self.logs.count.max()) * min(int(self.reg[WIDEST]), 64)
         most += int(self.aside.many.max())
@@ -252,7 +252,7 @@ class NonAtomicState(LogState):
 
 
 def sizes(_n: int) -> Sizes:
-    """Return the bytes of an entry, a destination, and the number of the first message."""
+    """Return the model bytes of an entry, a destination, and the first message's number."""
     return Sizes(PAIR_BYTES, ID_BYTES, CLOCK_BYTES)
 
 

@@ -1,11 +1,11 @@
-"""What the kernels of `flooding` and `tree` share: links, and packets that are passed on over them.
+"""What the kernels of `flooding` and `tree` share: links, and packets that are relayed over them.
 
-Everything is kept per link, not per pair of processes, so very many processes fit. Packets of a
-link take effect in their order; what comes early is held in a list of the link. So at any time at
-most one copy is ready, and a delivery can free only the next packet of the link that brought it.
+State is kept per link, not per pair of processes, so very many processes fit. Packets of a link
+take effect in order; early ones are held in a list of the link. So at any time at most one copy
+is ready, and its delivery can free only the next packet of the link that brought it.
 
-All packets are events of the protocol's own: first those that the schedule has delays for, by the
-row of their copy, then those that are added.
+All packets are numbered as added ones: first those that the schedule has delays for, by the row
+of their copy, then those that really are added.
 """
 
 from __future__ import annotations
@@ -49,44 +49,44 @@ class Packets(NamedTuple):
     message: Small  # per slot
     link: Small  # per slot
     number: Small  # per slot: its place among the packets of its link, from 1
-    following: Small  # per slot: the next that is held on the link
+    following: Small  # per slot: the next one held on the link
     free: Small  # a stack
 
 
 class Overlay(NamedTuple):
-    """Links, what is under way on them, and where messages have to go."""
+    """Links, the packets on them, and the routes of messages."""
 
-    start: Ints  # per process: its first link; those of a process go by the other end
-    near: Small  # per link: where it leads
-    back: Small  # per link: the one the other way
-    place: Small  # per process: its number in a tour of the tree; without one, its own
+    start: Ints  # per process: its first link; its links are ordered by their other end
+    near: Small  # per link: the process it leads to
+    back: Small  # per link: the link in the opposite direction
+    place: Small  # per process: its number in a tour of the tree, or else its own number
     stop: Small  # per process: the end of the numbers below it in the tree
-    above: Small  # per process: who is above it in the tree; empty if messages are flooded
-    places: Small  # per copy: the numbers of a message's destinations, sorted
+    above: Small  # per process: its parent in the tree; empty if messages are flooded
+    places: Small  # per copy: the tour numbers of a message's destinations, sorted
     rows: Small  # per copy: the copies in that order
     sent: Small  # per process: messages sent
     posted: Small  # per link: packets sent over it
-    added: Small  # per link: of these, the packets that were added
+    added: Small  # per link: how many of these were added
     taken: Small  # per link: packets that took effect
-    held: Small  # per link: packets that came early
+    held: Small  # per link: early packets that wait
     heads: Small  # per link: the first of these
-    slot: Small  # per copy: its packet, if its sender sends to its destination itself
+    slot: Small  # per copy: its packet, if it goes directly to its destination
     via: Small  # per copy: the link that brought it
     packets: Packets
     entries: Int  # control entries of a packet
-    size: Int  # bytes of these
+    size: Int  # bytes of these entries
     kept: Int  # entries that a process keeps, or NOTHING
 
 
 @helper
 def source_of(own: Overlay, link: Int) -> Int:
-    """Return where a link begins."""
+    """Return the process where a link begins."""
     return int64(own.near[at(own.back[at(link)])])
 
 
 @helper
 def first_from(core: Core, own: Overlay, message: Int, place: Int) -> Int:
-    """Return where a message's destinations from a place on begin, among all sorted ones."""
+    """Return the index of a message's first destination whose tour number is at least `place`."""
     begin, end = core.plan.offsets[at(message)], core.plan.offsets[at(message + 1)]
     return find_from(own.places, begin, end, place)
 
@@ -103,7 +103,7 @@ def row_of(core: Core, own: Overlay, message: Int, dest: Int) -> Int:
 
 @helper
 def leads(core: Core, own: Overlay, message: Int, me: Int, dest: Int) -> Int:
-    """Tell whether a message has to go to a neighbour: always, or on its side is a destination."""
+    """Return whether to relay to a neighbour: if flooding, or if a destination is on its side."""
     if len(own.above) == 0:
         return True
     below = dest
@@ -118,7 +118,7 @@ def leads(core: Core, own: Overlay, message: Int, me: Int, dest: Int) -> Int:
 
 @helper
 def put(core: Core, own: Overlay, link: Int, message: Int, event: Int) -> None:
-    """Send a message over a link; `event` is the one that added packets are counted at."""
+    """Send a message over a link; added packets are counted at `event`."""
     plan, trace, reg, packets, now = core.plan, core.trace, core.reg, own.packets, core.now[0]
     source = source_of(own, link)
     dest = int64(own.near[at(link)])
@@ -154,7 +154,7 @@ def put(core: Core, own: Overlay, link: Int, message: Int, event: Int) -> None:
 
 @separate
 def pass_on(core: Core, own: Overlay, me: Int, message: Int, source: Int, event: Int) -> None:
-    """Send a message wherever it has to go, except where it came from."""
+    """Send a message over every link that it must take, except back to `source`."""
     for link in range(own.start[at(me)], own.start[at(me + 1)]):
         dest = int64(own.near[at(link)])
         if dest != source and leads(core, own, message, me, dest):
@@ -163,7 +163,7 @@ def pass_on(core: Core, own: Overlay, me: Int, message: Int, source: Int, event:
 
 @helper
 def send(core: Core, own: Overlay, message: Int) -> Int:
-    """Let a message set out."""
+    """Send a message from its sender to the neighbours."""
     me = int64(core.plan.sender[at(message)])
     own.sent[at(me)] += 1
     core.trace.number[at(message)] = own.sent[at(me)]
@@ -203,7 +203,7 @@ def take_next(own: Overlay, link: Int) -> Int:
 
 @separate
 def advance(core: Core, own: Overlay, link: Int) -> None:
-    """Let the packets of a link take effect, up to one that is to be delivered."""
+    """Carry out the next packets of a link, up to one that makes a copy ready."""
     packets, reg = own.packets, core.reg
     me = int64(own.near[at(link)])
     while True:
@@ -224,7 +224,7 @@ def advance(core: Core, own: Overlay, link: Int) -> None:
 
 @helper
 def receive(core: Core, own: Overlay, event: Int) -> None:
-    """Take in a packet; it takes effect when all before it on its link have."""
+    """Receive a packet, which takes effect once all packets before it on its link have."""
     trace, packets = core.trace, own.packets
     slot = slot_at(core, own, event)
     link = int64(packets.link[at(slot)])
@@ -243,7 +243,7 @@ def receive(core: Core, own: Overlay, event: Int) -> None:
 
 @helper
 def deliver(core: Core, own: Overlay, copy: Copy) -> Int:
-    """Pass a message on before anything else."""
+    """Relay a message before anything else."""
     source = source_of(own, int64(own.via[at(copy.row)]))
     pass_on(core, own, copy.dest, copy.message, source, core.reg[ORDER])
     return int64(own.kept)
@@ -251,13 +251,13 @@ def deliver(core: Core, own: Overlay, copy: Copy) -> Int:
 
 @helper
 def after(core: Core, own: Overlay, delivered: Copy) -> None:
-    """Go on with the link that brought the copy."""
+    """Continue with the link that brought the copy."""
     advance(core, own, int64(own.via[at(delivered.row)]))
 
 
 @helper
 def has_room(core: Core, own: Overlay, event: Int) -> Int:
-    """Tell whether there is room for all packets that an event may send."""
+    """Return whether there is room for all packets that an event may send."""
     messages, reg = len(core.plan.time), core.reg
     many = int64(1)
     if event < messages:
@@ -280,7 +280,7 @@ STEPS = Steps(
 
 
 class OverlayState(State):
-    """The arrays of one run over undirected links; `above` says who is above whom in a tree."""
+    """The arrays of one run over undirected links; `above` gives each process's parent in a tree."""
 
     def __init__(
         self, plan: Plan, n: int, links: list[tuple[int, int]], *, above: list[int] | None = None,
@@ -327,7 +327,7 @@ class OverlayState(State):
         return self.overlay
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         reg, old = self.reg, self.overlay.packets
         wanted, have = int(reg[WANTED]), len(old.message)
@@ -351,7 +351,7 @@ class OverlayState(State):
 def _tour(above: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return each process's number in a tour of the tree, and the end of the numbers below it.
 
-    Everybody is above only processes with higher numbers.
+    A parent must have a lower number than its children.
     """
     n = len(above)
     below = [1] * n

@@ -1,10 +1,10 @@
 """The kernel of `permits`: messages are delivered in channel order, and leave by permit.
 
-A message that is sent while permits are needed takes a row of them along (processes and levels);
-its copies share it until they leave. The copies to one destination are in a linked list, and only
+A message that is sent while permits are needed gets a row of them (processes and levels), which
+its copies share until they leave. The copies to one destination are in a linked list, and only
 the first is tested: permits never fall, so its test continues where it stopped.
 
-State is kept for the pairs of processes that exchange messages, so that very many processes fit.
+State is kept only for pairs of processes that exchange messages, so very many processes fit.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from antecede.sim.plan import Plan
 from antecede.sim.trace import NOTHING
 
 DENSE_MAX = 1 << 22
-"""Up to so many pairs of processes, all have a place: finding them then takes no time."""
+"""The most pairs of processes that all get a place, so that no search for a pair is needed."""
 
 
 class Rows(NamedTuple):
     """The permits that messages in output queues were sent with; FREE counts the free rows."""
 
     who: Small  # row x width: the pairs whose permits are needed
-    levels: Small  # row x width: and up to which number
-    counts: Small  # per row: how many of these
+    levels: Small  # row x width: the number up to which they are needed
+    counts: Small  # per row: how many permits
     owners: Small  # per row: copies that have not left
     free: Small  # a stack
     row: Small  # per message: its row, or NOTHING
@@ -67,15 +67,15 @@ class Rows(NamedTuple):
 
 
 class Permits(NamedTuple):
-    """What this kernel works on; a pair is a channel in use, of a process to another."""
+    """The arrays of this kernel; a pair is a channel in use."""
 
     acks: Acks
     rows: Rows
     output: Chains  # per pair: copies that wait
-    queued: Small  # per process: how many
+    queued: Small  # per process: how many copies wait
     needs: Small  # per pair: the permit that is needed, or 0
-    many: Small  # per process: how many are needed
-    had: Small  # per pair: the permit that was given
+    many: Small  # per process: how many permits are needed
+    had: Small  # per pair: the permit received last
     places: Small  # per pair: copies that have left
     number: Small  # per copy: its place on the channel
     mark: Small  # per copy: its sender's mark when it left
@@ -83,7 +83,7 @@ class Permits(NamedTuple):
 
 @helper
 def may_leave(core: Core, own: Permits, me: Int, copy: Int) -> Int:
-    """Tell whether every permit has come that a copy needs."""
+    """Return whether every permit that a copy needs has arrived."""
     rows = own.rows
     row = int64(rows.row[at(core.plan.message[at(copy)])])
     if row < 0:
@@ -105,7 +105,7 @@ def may_leave(core: Core, own: Permits, me: Int, copy: Int) -> Int:
 
 @separate
 def post_due(core: Core, own: Permits, me: Int, pair: Int) -> None:
-    """Let the copies to one destination leave, in order, that need no more permits."""
+    """Post the copies to one destination, in order, up to the first that needs a permit."""
     plan, trace = core.plan, core.trace
     while True:
         copy = int64(own.output.first[at(pair)])
@@ -124,7 +124,7 @@ def post_due(core: Core, own: Permits, me: Int, pair: Int) -> None:
 
 @helper
 def level_of(core: Core, message: Int) -> Int:
-    """Return up to which of the sender's messages a receiver needs a permit."""
+    """Return the number of the sender's message up to which a receiver needs a permit."""
     offsets = core.plan.offsets
     alone = offsets[at(message + 1)] - offsets[at(message)] == 1
     return int64(core.trace.number[at(message)]) - int64(alone)
@@ -132,7 +132,7 @@ def level_of(core: Core, message: Int) -> Int:
 
 @helper
 def hear(core: Core, own: Permits, me: Int, pair: Int, mark: Int) -> None:
-    """Take a permit, and let go what waited for it."""
+    """Note a permit, and post the copies that waited for it."""
     if mark <= own.had[at(pair)]:
         return
     own.had[at(pair)] = mark
@@ -153,7 +153,7 @@ def kept(own: Permits, me: Int) -> Int:
 
 @helper
 def take_row(core: Core, own: Permits, me: Int, message: Int, copies: Int) -> None:
-    """Write down the permits that a process needs now, if any."""
+    """Write the permits that a process now needs, if any, into a row for a message."""
     rows, n, reg = own.rows, core.n, core.reg
     rows.row[at(message)] = NOTHING
     if own.many[at(me)] > 0:
@@ -172,7 +172,7 @@ def take_row(core: Core, own: Permits, me: Int, message: Int, copies: Int) -> No
 
 @helper
 def send(core: Core, own: Permits, message: Int) -> Int:
-    """Put the copies of a message into the output queues, and post what is due."""
+    """Put the copies of a message into the output queues, and post those that need not wait."""
     plan = core.plan
     me = int64(plan.sender[at(message)])
     enter(core, own.acks, me, message)
@@ -190,19 +190,19 @@ def send(core: Core, own: Permits, message: Int) -> Int:
 
 @helper
 def back_of(core: Core, own: Permits, copy: Copy) -> Int:
-    """Return the pair of a copy's destination and its sender."""
+    """Return the pair from a copy's destination back to its sender."""
     return pair_of(own.acks.pairs, copy.dest * core.n + copy.sender)
 
 
 @helper
 def arrive(core: Core, own: Permits, copy: Copy) -> None:
-    """Take the permit that a copy carries."""
+    """Note the permit that a copy carries."""
     hear(core, own, copy.dest, back_of(core, own, copy), int64(own.mark[at(copy.row)]))
 
 
 @helper
 def is_ready(core: Core, own: Permits, copy: Copy) -> Int:
-    """Tell whether every copy before it on the channel is delivered; if not, hold it."""
+    """Return whether every earlier copy on the channel is delivered; if not, hold the copy."""
     pair = back_of(core, own, copy)
     before = int64(own.number[at(copy.row)]) - 1
     if core.holding.reached[at(pair)] == before:
@@ -227,7 +227,7 @@ def deliver(core: Core, own: Permits, copy: Copy) -> Int:
 
 @helper
 def receive(core: Core, own: Permits, event: Int) -> None:
-    """Take in an acknowledgement or a permit."""
+    """Handle an acknowledgement or a permit."""
     packets, n = own.acks.packets, core.n
     slot = accept(core, own.acks, event)
     channel = channel_of(own.acks.pairs, int64(packets.pair[at(slot)]))
@@ -243,13 +243,13 @@ def receive(core: Core, own: Permits, event: Int) -> None:
 
 @helper
 def wake(core: Core, own: Permits, delivered: Copy) -> None:
-    """Test again the copies that waited for the one just delivered."""
+    """Test again the copies that waited for the delivered one."""
     wake_pair(core, own, back_of(core, own, delivered))
 
 
 @helper
 def has_room(core: Core, _own: Permits, _event: Int) -> Int:
-    """Tell whether there are a row for a send, and slots for the packets of an event."""
+    """Return whether there is a row for a send, and slots for the packets of an event."""
     return core.reg[FREE] >= 1 and core.reg[PACKETS] >= core.n
 
 
@@ -291,7 +291,7 @@ class PermitsState(State):
         return self.permits
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         reg, n, own = self.reg, self.n, self.permits
         if reg[PACKETS] < n:
@@ -317,7 +317,7 @@ class PermitsState(State):
 
 
 def _most_senders(plan: Plan, n: int) -> int:
-    """Return how many processes send to the same one, at most."""
+    """Return the largest number of processes that send to the same one."""
     channel = np.unique(plan.dests.astype(np.int64) * n + plan.sender[plan.message])
     return int(np.bincount(channel // n).max(initial=1)) if len(channel) else 1
 

@@ -1,4 +1,4 @@
-"""The kernel of `pruned` [JPCY97]: that of `optimal`, with other counting; see `logs`."""
+"""The kernel of `pruned` [JPCY97]: the one of `optimal`, counting differently; see `logs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from antecede.sim.trace import Trace
 def figures(schedule: Schedule, trace: Trace, warm_up: int) -> dict[str, Any]:
     """Return what each kind of pruning saved: destinations removed, per message sent.
 
-    A receiver cannot tell *already delivered* from *already replaced*: both are absence.
+    A receiver cannot distinguish *already delivered* from *already replaced*: both are absences.
     """
     part = window(schedule, trace, warm_up)
     order = trace.order[part.first :]

@@ -1,4 +1,4 @@
-"""The kernels there are: every module of this package that exports a `KERNEL`."""
+"""All kernels: every module of this package that exports a `KERNEL`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The kernel of `semantic` [GK00]: two n x n matrices, of what must and what need not be followed.
+"""The kernel of `semantic` [GK00]: two n x n matrices, of messages to follow and not to follow.
 
 Plane 0 is SENT_PREV, plane 1 SENT_CONC, both transposed (row = destination). A copy carries them
-as they were before step E7; it shares the sender's matrices after it, and the test and the merge
-take the message itself off again. DELIV counts the unbroken beginning of each channel; the copies
-of a channel are linked in the order they were sent, so that is a walk along the list.
+as they were before step E7; it shares the sender's matrices from after it, and the test and the
+merge subtract the message itself. DELIV counts the unbroken beginning of each channel; the copies
+of a channel are linked in the order they were sent, so extending it is a walk along the list.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from antecede.sim.trace import NOTHING
 
 
 class Memory(NamedTuple):
-    """What a process remembers beside its matrices."""
+    """What a process remembers besides its matrices."""
 
     events: Small  # per process: its sends and deliveries so far
     covered: Small  # per process: MCV(e)[i]
     copies: Small  # per process: copies sent so far
     first: Small  # per process: its oldest send above `covered`, or NOTHING
-    last: Small  # per process: its newest
+    last: Small  # per process: the newest of these sends
     following: Small  # per message: the next of these sends
     event: Small  # per message: number of its send event
-    total: Small  # per message: copies its sender had sent then, its own included
+    total: Small  # per message: copies its sender had sent by then, including its own
     head: Small  # per channel: the first copy beyond the unbroken beginning, or NOTHING
     tail: Small  # per channel: the copy sent last, or NOTHING
     behind: Small  # per copy: the next on its channel
 
 
 class Semantic(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
     memory: Memory
@@ -58,7 +58,7 @@ class Semantic(NamedTuple):
 
 @separate
 def join(cells: Small, target: Int, source: Int, count: Int) -> None:
-    """E2 to E5: what need not be followed joins what must."""
+    """E2 to E5: the messages that need not be followed join those that must be."""
     for i in range(count):
         value = cells[at(source + i)] + cells[at(source + count + i)]
         cells[at(target + i)] = value
@@ -79,7 +79,7 @@ def merge_planes(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
 
 @helper
 def depends(core: Core, memory: Memory, message: Int) -> Int:
-    """Tell whether a message depends on a local event that its sender has not covered."""
+    """Return whether a message depends on a local event that its sender has not covered."""
     me = int64(core.plan.sender[at(message)])
     basis = basis_of(core.plan, int64(memory.events[at(me)]), message)
     return basis > memory.covered[at(me)]
@@ -126,7 +126,7 @@ def send(core: Core, own: Semantic, message: Int) -> Int:
 
 @helper
 def merge(core: Core, own: Semantic, copy: Copy) -> None:
-    """R3, R5 to R8. Where the message was counted in PREV, that is more than it carries."""
+    """R3, R5 to R8. PREV may already count the message, which is more than the copy carries."""
     plan, squares, column, n = core.plan, own.squares, own.column, core.n
     cells = n * n
     other = 2 * int64(squares.slab[at(copy.message)]) * cells
@@ -152,7 +152,7 @@ def merge(core: Core, own: Semantic, copy: Copy) -> None:
 
 @helper
 def cover(squares: Squares, memory: Memory, n: Int, me: Int) -> None:
-    """Definition 5.3 for the process's own events: those a peer's prefix covers."""
+    """Definition 5.3 for the process's own events: those that a peer's prefix covers."""
     own = 2 * int64(squares.own[at(me)]) * n * n
     copies = 0
     message = int64(memory.first[at(me)])
@@ -168,7 +168,7 @@ def cover(squares: Squares, memory: Memory, n: Int, me: Int) -> None:
 
 @helper
 def deliver(core: Core, own: Semantic, copy: Copy) -> Int:
-    """R3 to R8, but for what R4 sets free."""
+    """R3 to R8, except for the copies that R4 makes ready."""
     own.memory.events[at(copy.dest)] += 1
     merge(core, own, copy)
     release(own.squares, core.reg, int64(own.squares.slab[at(copy.message)]))
@@ -178,7 +178,7 @@ def deliver(core: Core, own: Semantic, copy: Copy) -> Int:
 
 @helper
 def lengthen(core: Core, own: Semantic, copy: Copy) -> None:
-    """R4: lengthen the unbroken beginning of the channel, and wake what waited for that."""
+    """R4: lengthen the unbroken beginning of the channel, and wake copies that waited for it."""
     memory, n = own.memory, core.n
     channel = copy.sender * n + copy.dest
     head = int64(memory.head[at(channel)])

@@ -1,6 +1,6 @@
 """The kernel of `semantic_optimal`: one log after each recent event; see `windows`.
 
-A copy carries the log that its message depends on, unless that names another of the message's
+A copy carries the log that its message depends on, unless that log names another of the message's
 destinations.
 """
 
@@ -30,7 +30,7 @@ from antecede.sim.trace import NOTHING
 
 @helper
 def keep(core: Core, own: Windows, me: Int, log: Int, sender: Int, number: Int) -> Int:
-    """Combine a log, and a message, with the latest one; return the entries of the new one."""
+    """Combine a log and a message with the latest log; return the entries of the new log."""
     event = int64(own.sent.events[at(me)])
     latest = int64(EMPTY)
     if event > 1:
@@ -66,7 +66,7 @@ def mark_destinations(core: Core, own: Windows, message: Int, log: Int) -> Int:
 
 @helper
 def give_logs(core: Core, own: Windows, message: Int, log: Int, hits: Int) -> None:
-    """SND(2): give each copy its log; copies to destinations that it does not name share one."""
+    """SND(2): give each copy its log; copies to destinations that the log does not name share it."""
     plan, lists, reg = core.plan, own.lists, core.reg
     shared = int64(NOTHING)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
@@ -113,7 +113,7 @@ def send(core: Core, own: Windows, message: Int) -> Int:
 
 @helper
 def is_ready(core: Core, own: Windows, copy: Copy) -> Int:
-    """RCV(1): hold the copy for the first message named for its receiver that is missing."""
+    """RCV(1): hold the copy for the first missing message that its log names for the receiver."""
     slabs = own.slabs
     start = int64(own.slab[at(copy.row)]) * own.size
     bit = np.uint64(1) << np.uint64(copy.dest & 63)
@@ -155,7 +155,7 @@ def deliver(core: Core, own: Windows, copy: Copy) -> Int:
 
 @helper
 def has_room(core: Core, own: Windows, event: Int) -> Int:
-    """Tell whether there are slabs and elements for an event."""
+    """Return whether there are slabs and elements for an event."""
     plan, count = core.plan, own.slabs.count
     messages = len(plan.time)
     row = event - messages
@@ -175,7 +175,7 @@ def has_room(core: Core, own: Windows, event: Int) -> Int:
 
 
 def sizes(_n: int) -> Sizes:
-    """Return the bytes of an entry, prefix or point, and of a destination."""
+    """Return the model bytes of an entry, prefix or point, and of a destination."""
     return Sizes(PAIR_BYTES, ID_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""What kernels with matrices or vectors share: those that copies hold in common, and their test.
+"""What kernels with matrices or vectors share: slabs with reference counts, and the test of a copy.
 
 A matrix does not change while anyone else reads it: messages in flight share their sender's by a
 reference count. Row = destination, so the delivery test of a copy reads one row from the left,
@@ -21,7 +21,7 @@ from antecede.sim.trace import Trace
 class Squares(NamedTuple):
     """All matrices, and who owns which."""
 
-    cells: Small  # per slab: destination x sender, once or more; or one number per sender
+    cells: Small  # per slab: one or more matrices (destination x sender), or one vector
     count: Small  # per slab: cells in use, where the protocol counts them
     refs: Small  # per slab: owners
     free: Small  # a stack of slabs without owner; FREE counts them
@@ -42,7 +42,7 @@ def copy_cells(cells: Small, target: Int, source: Int, count: Int) -> None:
 
 @separate
 def larger_cells(cells: Small, target: Int, a: Int, b: Int, count: Int) -> None:
-    """Write the larger of each two cells."""
+    """Write the maximum of each two cells."""
     for i in range(count):
         cells[at(target + i)] = max(cells[at(a + i)], cells[at(b + i)])
 
@@ -65,7 +65,7 @@ def release(squares: Squares, reg: Ints, slab: Int) -> None:
 
 @helper
 def renew(squares: Squares, reg: Ints, me: Int) -> Int:
-    """Return a slab that only `me` reads: its own, or a new one with undefined contents."""
+    """Return a slab that only `me` reads: the current one, or a new one with undefined contents."""
     mine = int64(squares.own[at(me)])
     if squares.refs[at(mine)] == 1:
         return mine
@@ -90,7 +90,7 @@ def begin_send(plan: Plan, trace: Trace, squares: Squares, message: Int) -> Int:
 
 @helper
 def end_send(plan: Plan, squares: Squares, reg: Ints, message: Int, new: Int, shared: Int) -> None:
-    """Give the sender its new slab, and the copies the `shared` one: the new or the old."""
+    """Give the sender its `new` slab, and the copies the `shared` one: the new or the old."""
     me = int64(plan.sender[at(message)])
     old = int64(squares.own[at(me)])
     squares.refs[at(new)] = 1
@@ -109,21 +109,21 @@ def mark(plan: Plan, flags: Small, message: Int, value: Int) -> None:
 
 @helper
 def is_ready(core: Core, own: Any, copy: Copy) -> Int:
-    """Test what is missing; hold the copy for the first message that is."""
+    """Return whether a copy lacks no message; if it does, hold it for the first missing one."""
     row = int64(own.squares.slab[at(copy.message)]) * own.squares.width + copy.dest * core.n
     return is_reached(core, own.squares, copy, row)
 
 
 @helper
 def is_vector_ready(core: Core, own: Any, copy: Copy) -> Int:
-    """Test a copy whose message carries one vector for all."""
+    """Test a copy whose message carries one vector for all destinations."""
     row = int64(own.squares.slab[at(copy.message)]) * core.n
     return is_reached(core, own.squares, copy, row)
 
 
 @helper
 def is_reached(core: Core, squares: Squares, copy: Copy, row: Int) -> Int:
-    """Test a copy against the n cells from `row`; hold it for the first that is not reached."""
+    """Test a copy against the n cells from `row`; hold it for the first cell not yet reached."""
     holding, n = core.holding, core.n
     itself = int64(squares.itself[at(copy.message)])
     for k in range(int64(squares.place[at(copy.row)]), n):
@@ -137,12 +137,12 @@ def is_reached(core: Core, squares: Squares, copy: Copy, row: Int) -> Int:
 
 @helper
 def has_room(core: Core, _own: Any, _event: Int) -> Int:
-    """Tell whether there are slabs for a send or a delivery."""
+    """Return whether there are slabs for a send or a delivery."""
     return core.reg[FREE] >= 2
 
 
 class SquareState(State):
-    """The arrays of one run of such a kernel; a slab has `width` cells, n x n if 0."""
+    """The arrays of one run; a slab has `width` cells, n x n if `width` is 0."""
 
     def __init__(self, plan: Plan, n: int, width: int = 0) -> None:
         super().__init__(plan, n)
@@ -164,7 +164,7 @@ class SquareState(State):
         self.squares.free[: slabs - n] = np.arange(slabs - 1, n - 1, -1)
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         if self.reg[FREE] >= 2:
             return

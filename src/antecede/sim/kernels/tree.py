@@ -1,4 +1,4 @@
-"""The kernel of `tree` [BCD17] on its default tree. See `overlay`."""
+"""The kernel of `tree` [BCD17] on its default tree; see `overlay`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The kernel of `vectors` [SES89]: a vector clock, and one vector per destination.
 
-The table of a process is one n x n matrix: row d is the latest vector time of a message to d, and
-is zero where none is known. A process's clock is what it has reached, which is what copies are
-tested against. Its table has no row of its own, so the row of the sender in the matrix that copies
-share is free: it holds the message's own vector time.
+The table of a process is one n x n matrix: row d is the latest vector time of a message to d, or
+zero if none is known. A process's clock is its `reached`, against which copies are tested. Its
+table needs no row for itself, so the sender's row in the matrix that copies share is free: it
+holds the message's own vector time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from antecede.sim.trace import NOTHING
 
 
 class Vectors(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     squares: Squares
 
 
 @helper
 def rows_known(cells: Small, begin: Int, n: Int, me: Int) -> Int:
-    """Count the rows of a table that are not zero, but for the sender's."""
+    """Count the rows of a table that are not zero, except the sender's."""
     known = 0
     for row in range(n):
         k = 0 if row != me else n
@@ -51,7 +51,7 @@ def rows_known(cells: Small, begin: Int, n: Int, me: Int) -> Int:
 
 @helper
 def send(core: Core, own: Vectors, message: Int) -> Int:
-    """Tick; attach clock and table as they are, then enter the clock for all destinations."""
+    """Tick; attach the clock and the old table, then enter the clock for all destinations."""
     plan, squares, holding, n = core.plan, own.squares, core.holding, core.n
     me = int64(plan.sender[at(message)])
     begin_send(plan, core.trace, squares, message)
@@ -77,7 +77,7 @@ def send(core: Core, own: Vectors, message: Int) -> Int:
 
 @helper
 def larger_rows(squares: Squares, n: Int, new: Int, mine: Int, other: Int, rows: Copy) -> None:
-    """Write the larger of both tables, without the rows of a copy's sender and receiver."""
+    """Write the maximum of both tables, without the rows of a copy's sender and receiver."""
     low = min(rows.sender, rows.dest)
     high = max(rows.sender, rows.dest)
     begin = 0
@@ -90,7 +90,7 @@ def larger_rows(squares: Squares, n: Int, new: Int, mine: Int, other: Int, rows:
 
 @helper
 def tick(holding: Holding, cells: Small, stamp: Int, n: Int, me: Int) -> None:
-    """Take the larger of both clocks, and tick."""
+    """Take the maximum of both clocks, and tick."""
     for k in range(n):
         level = cells[at(stamp + k)]
         holding.reached[at(me * n + k)] = max(holding.reached[at(me * n + k)], level)
@@ -122,13 +122,13 @@ def deliver(core: Core, own: Vectors, copy: Copy) -> Int:
 
 @helper
 def wake_all(core: Core, own: Vectors, delivered: Copy) -> None:
-    """Test again what waited for any clock: a delivery may raise them all."""
+    """Test again the copies that waited for any clock: a delivery may raise all of them."""
     for k in range(core.n):
         wake_pair(core, own, delivered.dest * core.n + k)
 
 
 def sizes(n: int) -> Sizes:
-    """Return the bytes of a vector and an id for each entry; the message's own has no id."""
+    """Return the model bytes: a vector and an id per entry; the message's own vector has no id."""
     return Sizes(entry=CLOCK_BYTES * n + ID_BYTES, rest=-ID_BYTES)
 
 

@@ -1,9 +1,9 @@
-"""The logs of `semantic_optimal`, which say what they know: their arrays, and how they combine.
+"""The logs of `semantic_optimal`, which list what they know: their arrays, and how they combine.
 
-A log is a slab: elements as in `logs` (sender, clock, word of the set), the prefix that is known of
-each sender, and the points beyond it. A slab never changes. Processes share it with the copies that
-carry it. A send, a delivery, and the log of a copy without the other destinations are all one step,
-`combine`; the last is that log combined with an empty one.
+A log is a slab: elements as in `logs` (sender, clock, word of the set), the known prefix of each
+sender, and the points beyond it. A slab never changes. Processes share it with the copies that
+carry it. A send, a delivery, and removing the other destinations from a copy's log are all one
+step, `combine`; the last combines that log with an empty one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from antecede.sim.trace import NOTHING
 
 EMPTY = 0  # the slab of the log before anything happened
 NEVER = np.iinfo(np.int32).max
-# The points that all slabs of a run may have room for.
+# The most points that the slabs of a run have room for, all together.
 POINTS_MAX = 1 << 28
 
 
@@ -48,14 +48,14 @@ class Lists(NamedTuple):
     mask: Words  # the destinations of a message
     drop: Words  # the destinations that `combine` drops from the second log
     rest: Words  # the destinations of the message that it adds
-    hit: Words  # those of a message's destinations that a log names
+    hit: Words  # the destinations of a message that a log names
     clocks: Small  # of one sender, ascending
     entered: Small  # per clock: whether it has an entry
-    beyond: Small  # points, the newest over the oldest
+    beyond: Small  # a ring of points: the newest replace the oldest
 
 
 class Windows(NamedTuple):
-    """What this kernel works on."""
+    """The arrays of this kernel."""
 
     slabs: Slabs
     lists: Lists
@@ -70,7 +70,7 @@ class Windows(NamedTuple):
 
 @helper
 def release(slabs: Slabs, reg: Ints, slab: Int) -> None:
-    """Drop one owner of a slab, and the slab with its last one."""
+    """Drop one owner of a slab; without owners, the slab is free."""
     slabs.refs[at(slab)] -= 1
     if slabs.refs[at(slab)] == 0:
         slabs.free[at(reg[FREE])] = slab
@@ -88,7 +88,7 @@ def take_slab(slabs: Slabs, reg: Ints, owners: Int) -> Int:
 
 @helper
 def log_after(own: Windows, me: Int, event: Int) -> Int:
-    """Return the log after an event; for one that is too old, the oldest log kept."""
+    """Return the log after an event; if that is too old, the oldest log kept."""
     if event == 0:
         return int64(EMPTY)
     oldest = int64(own.sent.events[at(me)]) - own.window + 1
@@ -97,7 +97,7 @@ def log_after(own: Windows, me: Int, event: Int) -> Int:
 
 @helper
 def knows(own: Windows, known: Int, clock: Int) -> Int:
-    """Tell whether a log knows of a message; `known` is slab x n + sender."""
+    """Return whether a log knows of a message; `known` is slab x n + sender."""
     if clock <= own.slabs.prefix[at(known)]:
         return True
     for t in range(known * own.limit, known * own.limit + own.limit):
@@ -114,9 +114,9 @@ def clock_in(key: Int, end: Int) -> Int:
 
 @helper
 def unite(own: Windows, a: Int, b: Int, new: Int, seen: Int, newest: Int) -> Int:
-    """Write what is known of a sender; return how many prefixes and points a packet counts.
+    """Merge what two logs know of a sender; return how many prefixes and points a packet counts.
 
-    `a`, `b` and `new` are slab x n + sender, `seen` says how many clocks are in the scratch list.
+    `a`, `b` and `new` are slab x n + sender; `seen` is the number of clocks in the scratch list.
     """
     slabs, lists, limit = own.slabs, own.lists, own.limit
     prefix = max(int64(slabs.prefix[at(a)]), int64(slabs.prefix[at(b)]))
@@ -150,10 +150,10 @@ def unite(own: Windows, a: Int, b: Int, new: Int, seen: Int, newest: Int) -> Int
 
 @separate
 def combine(own: Windows, n: Int, a: Int, b: Int, new: Int, sender: Int, number: Int) -> None:
-    """RCV(4) and RCV(5) for logs that say what they know; write the result into `new`.
+    """RCV(4) and RCV(5) for logs that list what they know; write the result into `new`.
 
-    From the log `b`, `drop` is dropped first; then the message (sender, number) is added with the
-    destinations `rest`, if there is one.
+    First remove the destinations `drop` from the log `b`; then add the message (sender, number), if
+    there is one, with the destinations `rest`.
     """
     slabs, lists, size = own.slabs, own.lists, own.size
     i = a * size
@@ -258,7 +258,7 @@ class WindowsState(State):
         self.lists = Lists(mask, drop, rest, hit, clocks, entered, beyond)
 
     def grow(self) -> None:
-        """Make larger whatever may be too small."""
+        """Enlarge the arrays that may be too small."""
         super().grow()
         if self.reg[FREE] < self.reg[WIDEST]:
             self._grow_slabs()

@@ -31,11 +31,11 @@ WORKLOADS: dict[str, Callable[..., Schedule]] = {
 """The functions that make schedules, by the names that ``antecede simulate`` takes."""
 
 LARGEST_SEED = 2**62
-"""Tables hold seeds as 64-bit numbers, and a study adds to the one it is given."""
+"""Tables hold seeds as 64-bit numbers, and a study adds to its seed."""
 
 
 def check_seed(seed: int) -> None:
-    """Refuse, in one line, a seed that the random number generators do not take."""
+    """Raise a one-line error for a seed that the random number generators do not take."""
     if not 0 <= seed <= LARGEST_SEED:
         msg = f"--seed {seed} is out of range; give a whole number from 0 to {LARGEST_SEED}"
         raise UsageError(msg)

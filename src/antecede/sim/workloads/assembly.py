@@ -28,20 +28,20 @@ _COUNT_MAX = 1e18
 
 
 def as_delay(value: Delay | str | float) -> Delay:
-    """Take a delay model, its text form, or a mean in seconds (exponential)."""
+    """Return a delay model, given one, its text form, or a mean in seconds (exponential)."""
     if isinstance(value, Delay):
         return value
     return delay(value) if isinstance(value, str) else Delay.exponential(value)
 
 
 def check_size(n: int, **counts: float) -> None:
-    """Refuse impossible sizes, and those that do not fit into this machine's memory."""
+    """Refuse impossible sizes, and sizes that do not fit into this machine's memory."""
     if n < 2:
         msg = f"n={n} processes cannot exchange messages; use at least 2"
         raise UsageError(msg)
     for name, value in counts.items():
         least = 1 if name == "received" else 0  # A run without messages measures nothing.
-        if not least <= value < _COUNT_MAX:  # NaN is not either
+        if not least <= value < _COUNT_MAX:  # also refuses NaN
             msg = (
                 f"{name}={value!r:.30} is not possible; use at least {least}, below {_COUNT_MAX:g}"
             )
@@ -87,7 +87,7 @@ def pick_destinations(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Draw destinations: one, a uniform number (mean n/2) of uniform ones, or all others.
 
-    Returns how many each message has, and all of them in one array.
+    Returns how many destinations each message has, and the destinations in one array.
     """
     count = len(sender)
     if cast == "unicast":
@@ -112,7 +112,7 @@ def pick_destinations(
 
 
 def with_links(schedule: Schedule, *, bandwidth: float, payload: int = 100) -> Schedule:
-    """Return the schedule on links of so many bytes per second, for messages of `payload` bytes."""
+    """Return the schedule on links of `bandwidth` bytes/s, with messages of `payload` bytes."""
     about = {**schedule.about, "bandwidth": bandwidth, "payload": payload}
     return replace(schedule, bandwidth=float(bandwidth), payload=payload, about=about).validate()
 
@@ -131,18 +131,18 @@ def paper(
 ) -> Schedule:  # fmt: skip
     """Make the workload of [JPCY97]: exponential gaps between sends, uniform destinations.
 
-    Long enough for `received` messages per process on average after `warm_up` of them (the paper
-    has 50,000 and 10,000). The paper does not state its delays; they are exponential here, with a
-    mean of 0.05 s.
+    Long enough for `received` messages per process on average after a warm-up of `warm_up` messages
+    (the paper has 50,000 and 10,000). The paper does not state its delays; they are exponential
+    here, with a mean of 0.05 s.
     """
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
     rng = np.random.default_rng([seed, n, 1])
     copies = (received + warm_up) * n
     mean_width = {"unicast": 1.0, "multicast": n / 2, "broadcast": n - 1.0}.get(cast, 1.0)
-    # Multicasts vary in width: draw a few more than enough, six standard deviations.
+    # Multicasts vary in width: draw six standard deviations more than the mean needed.
     spread = 0 if mean_width in (1.0, n - 1.0) else 6 * np.sqrt(copies / mean_width)
     count = int(copies / mean_width + spread) + 10
-    # n independent Poisson streams are one stream, n times as fast, of uniform senders.
+    # n independent Poisson streams equal one stream, n times as fast, with uniform senders.
     sender = rng.integers(0, n, count)
     time = np.cumsum(rng.exponential(mean_gap / n, count))
     widths, dests = pick_destinations(rng, n, cast, sender)

@@ -1,6 +1,6 @@
 """Workloads other than the paper's: bursts, sessions, clients and servers, groups, ring, gossip.
 
-All are long enough for `received` messages per process on average after `warm_up` of them.
+All are long enough for `received` messages per process on average after the first `warm_up`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def sessions(
     chosen = rng.integers(0, n - 1, count)
     chosen = chosen + (chosen >= sender)
     stays = rng.random(count) < stay
-    # Sorted by sender, a message that stays takes the receiver of the last one that did not.
+    # Sorted by sender, a message that stays has the receiver of the last one that did not.
     order = np.argsort(sender, kind="stable")
     first = np.ones(count, np.bool_)
     first[1:] = np.diff(sender[order]) != 0
@@ -121,7 +121,7 @@ def groups(
     overlap: int = 1, mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Make groups of `size` in a circle, each sharing `overlap` members with the next.
+    """Arrange groups of `size` in a circle, each sharing `overlap` members with the next.
 
     A process multicasts to the rest of one of its groups.
     """
@@ -154,13 +154,13 @@ def ring(
     *, n: int = 10, seed: int = 0, received: int = 1000, warm_up: int = 0, tokens: int = 3,
     mean_gap: float = MEAN_GAP, delay: Delay | str | float = MEAN_DELAY, fifo: bool = False,
 ) -> Schedule:  # fmt: skip
-    """Pass tokens round a ring, each on after `mean_gap` seconds on average."""
+    """Pass tokens round a ring; each process holds one for `mean_gap` seconds on average."""
     check_size(n, received=received, warm_up=warm_up, mean_gap=mean_gap)
     received += warm_up
     tokens = max(1, tokens)
     rng = np.random.default_rng([seed, n, 5])
     hops = max(1, received * n // tokens)
-    # Row (hop, token): the first hops are timed, every other is triggered by the one before it.
+    # Row (hop, token): first hops are timed, every other hop is triggered by the one before.
     hop, token = np.divmod(np.arange(hops * tokens), tokens)
     start = np.sort(rng.integers(0, n, tokens))
     sender = (start[token] + hop) % n
@@ -218,7 +218,7 @@ def gossip(
 def _distinct(
     rng: np.random.Generator, n: int, sender: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
-    """Draw `count` different others for each sender, in ascending order."""
+    """Draw `count` distinct other processes for each sender, in ascending order."""
     ranks = np.tile(np.arange(n - 1), (len(sender), 1))
     chosen = np.sort(rng.permuted(ranks, axis=1)[:, :count], axis=1)
     return chosen + (chosen >= sender[:, None])

@@ -1,10 +1,10 @@
 """Replay: real traffic as a schedule.
 
 An event log says who sent what to whom, in which order, and after which delivery. A send that
-followed a delivery at its process is triggered by the latest one, and keeps the gap between them
-as its time to think, so the application's own causality holds under every protocol. Sends before
-any delivery are timed. Copies to the sender itself are left out: they are delivered at once and
-cost nothing. Delays are drawn from a model.
+followed a delivery at its process is triggered by the latest delivery, and the gap between them
+becomes its time to think, so the application's own causality holds under every protocol. Sends
+before any delivery are timed. Copies to the sender itself are left out: they are delivered at once
+and cost nothing. Delays are drawn from a model.
 
 In an edge list (``source destination time``), equal source and time make one multicast.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from antecede.sim.schedule import Schedule
 
 
-#: How compressed files begin, and what Arrow calls their compression.
+#: The first bytes of compressed files, and Arrow's name of the compression.
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -50,7 +50,7 @@ class _Sends:
     message: list[str] = field(default_factory=list)
     sender: list[int] = field(default_factory=list)
     dests: list[list[int]] = field(default_factory=list)
-    when: list[float] = field(default_factory=list)  # never before its trigger, nor goes back
+    when: list[float] = field(default_factory=list)  # never decreases; not before its trigger
     trigger: list[int] = field(default_factory=list)
     think: list[float] = field(default_factory=list)
 
@@ -62,8 +62,8 @@ def replay_events(
     """Make a schedule of the sends in an event log (the columns of `antecede.events`).
 
     If a process has no times, its events are `mean_gap` seconds apart. A single event without a
-    finite time takes that of the event before it at its process. Rows are in order of time as far
-    as every trigger precedes what it triggers, so the schedule's head is the log's beginning.
+    finite time takes the time of the event before it at its process. Rows are in order of time,
+    with every trigger before what it triggers, so the schedule's head is the log's beginning.
     """
     return replay_log(events, seed=seed, delay=delay, fifo=fifo, mean_gap=mean_gap)[0]
 
@@ -72,7 +72,7 @@ def replay_log(
     events: pa.Table, *, seed: int = 0, delay: Delay | str | float = MEAN_DELAY,
     fifo: bool = False, mean_gap: float = 0.1,
 ) -> tuple[Schedule, list[str]]:  # fmt: skip
-    """Replay a log; return also which message of the log each row is."""
+    """Replay a log; also return the message of the log that each row stands for."""
     require_columns(events.column_names)
     rows = _rows_in_order(events)
     _give_times(rows, mean_gap)
@@ -87,7 +87,7 @@ def replay_log(
 
 
 def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
-    """Sort by process and seq; sends without destinations get those who delivered them."""
+    """Sort by process and seq; a send without destinations gets those that delivered it."""
     columns = [c for c in ("process", "seq", "kind", "message", "dests", "time")
                if c in events.column_names]  # fmt: skip
     rows = events.select(columns).sort_by([("process", "ascending"), ("seq", "ascending")])
@@ -106,7 +106,7 @@ def _rows_in_order(events: pa.Table) -> list[dict[str, Any]]:
 
 
 def _give_times(rows: list[dict[str, Any]], mean_gap: float) -> None:
-    """Give every row a finite time; rows are sorted by process and seq."""
+    """Give every row a finite time; rows must be sorted by process and seq."""
     for row in rows:
         time = row.get("time")
         row["time"] = float(time) if time is not None and math.isfinite(time) else None
@@ -125,7 +125,7 @@ def _give_times(rows: list[dict[str, Any]], mean_gap: float) -> None:
 
 
 def _collect(rows: list[dict[str, Any]], names: list[str]) -> _Sends:
-    """Walk the log in an order in which every message is sent before it is delivered."""
+    """Collect the sends of the log, with every send before its deliveries."""
     position = {name: i for i, name in enumerate(names)}
     by_process: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -185,7 +185,7 @@ def _schedule(
     sends: _Sends, order: NDArray[np.int64], names: list[str], *, seed: int,
     delay: Delay | str | float, fifo: bool,
 ) -> Schedule:  # fmt: skip
-    """Put sends in order of time; triggers still precede what they trigger."""
+    """Make a schedule of the sends, in order of time; triggers precede what they trigger."""
     when = np.array(sends.when)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -217,8 +217,8 @@ def replay_edges(
 
     The file ``-`` is standard input.
     Lines of equal source and time are one multicast; copies to oneself are left out. All sends
-    are timed: an edge list does not say what answers what. Invalid lines go to ``rejected``, and
-    ``about["rejected"]`` counts them.
+    are timed: an edge list does not say which message answers which. Invalid lines go to
+    ``rejected``, and ``about["rejected"]`` counts them.
     """
     bad = [] if rejected is None else rejected
     is_table = isinstance(source, pa.Table)
@@ -249,7 +249,7 @@ def replay_edges(
 
 
 def _read_edges(path: str | Path, bad: list[Rejected]) -> list[Multicast]:
-    """Read an edge list, which may be compressed; refuse a file that is mostly something else."""
+    """Read an edge list, which may be compressed; refuse a file with mostly invalid lines."""
     with ours("read the edge list", path):
         data = content_of(path)
         packing = next((name for mark, name in _PACKED.items() if data.startswith(mark)), None)
