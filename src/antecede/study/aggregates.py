@@ -1,4 +1,4 @@
-"""What a study's runs say together: means with intervals, paired differences, totals."""
+"""Aggregates of a study's runs: means with intervals, paired differences, totals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _TOTAL = (
     "(model_bytes_per_message + greatest(extra_bytes_per_message,"
     f" {CLOCK_BYTES} * extra_packets_per_message))"
 )
-"""The control information of all packets. An added packet has a number at least: what it is about.
-"""
+"""The control of all packets. An added packet has at least a number: the message it is about."""
 VECTORS = "vectors"
-"""Its entries are whole vectors, with a number for each process."""
+"""The protocol whose entries are whole vectors, with a number for each process."""
 DERIVED: Mapping[str, str] = {
     "total_bytes_per_message": _TOTAL,
     "bytes_with_headers_per_message": (
@@ -34,17 +33,17 @@ DERIVED: Mapping[str, str] = {
     "throughput": "deliveries / nullif(extras['simulated_seconds'], 0)",
     "latency_in_delays": "latency_mean / nullif(extras['network_delay_mean'], 0)",
 }
-"""Metrics that follow from others, as Spark SQL."""
+"""Metrics that are computed from others, as Spark SQL."""
 
 
 def by_metric(runs: DataFrame) -> DataFrame:
     """Return one row per run and metric, including the experiments' own metrics.
 
     Runs whose queues grew without bound have no meaningful mean, and a mean over the other seeds
-    would be of the lucky ones. So a point with such a run has only the metric ``saturated``: 1 for
-    such a run and 0 for the others, so that the absence shows.
+    would count only the lucky ones. So a point with such a run has only the metric ``saturated``,
+    1 for such a run and 0 for the others, which shows why the rest is missing.
     """
-    # One expression: a call to the JVM for each of fifty columns would take seconds.
+    # One expression: calling the JVM for each of fifty columns would take seconds.
     sources = {name: name for name in METRICS} | {**DERIVED, "saturated": "saturated"}
     own = ", ".join(f"'{name}', double({text})" for name, text in sources.items())
     every = runs.withColumn("every", F.expr(f"map_concat(map({own}), extras)"))
@@ -59,7 +58,7 @@ def by_metric(runs: DataFrame) -> DataFrame:
 
 
 def points(every: DataFrame) -> DataFrame:
-    """Return each chart point: mean and 95% confidence interval over the seeds.
+    """Return the chart points: mean and 95% confidence interval over the seeds.
 
     ``every`` comes from :func:`by_metric`.
     """
@@ -72,7 +71,7 @@ def differences(every: DataFrame, baselines: DataFrame) -> DataFrame:
 
     ``baselines`` has the columns ``experiment`` and ``baseline`` (a series). ``ratio`` is the
     mean of the series divided by the mean of the baseline. A baseline that does not depend on x
-    is run once per schedule and compared with every point on that schedule.
+    runs once per schedule and is compared with every point on that schedule.
     """
     every = every.join(baselines, on="experiment", how="inner")
     base = every.where(F.col("series") == F.col("baseline")).select(
@@ -109,7 +108,7 @@ def overview(runs: DataFrame) -> DataFrame:
     """Return, per experiment and series, how much was run and how fast.
 
     ``timed`` includes the deliveries of the warm-up, as ``seconds`` does; ``unsized`` counts the
-    runs in which nothing was sent after the warm-up, so that no size was measured.
+    runs in which no message was sent after the warm-up, so that no size was measured.
     """
     return runs.groupBy("experiment", "series", "protocol").agg(
         F.count("*").alias("runs"),

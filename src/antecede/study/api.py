@@ -37,14 +37,14 @@ RUNS = T.StructType(
         for name in (*IDENTITY, *METRICS, "saturated", "seconds", *PLACE, "extras")
     ]
 )
-"""One row per run: the columns of ``study``, then the run's place in its experiment's charts."""
+"""One row per run: the columns of ``study``, then the run's point in its experiment's charts."""
 
 
 def study(grid: DataFrame, *, run: Execute | None = None) -> DataFrame:
     """Run every row of ``grid`` on the executors and return one row per run.
 
-    There is one task per partition. Each row is measured as its experiment says; rows of an
-    experiment that is not ours are plain runs of their protocol. ``run`` stands in for that.
+    There is one task per partition. Each row is measured by its experiment; rows of an experiment
+    that is not one of ours are plain runs of their protocol. ``run`` replaces this measurement.
     """
     return grid.mapInArrow(_worker(run), RUNS)
 
@@ -70,7 +70,7 @@ def _worker(run: Execute | None) -> Callable[[Iterator[pa.RecordBatch]], Iterato
 
 
 def _run_named(run: Execute, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Run one row; an error names it."""
+    """Run one row; errors name the row."""
     try:
         return run(row)
     except Exception as error:
@@ -80,7 +80,7 @@ def _run_named(run: Execute, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def result_row(row: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
-    """Join a run's identity with its metrics; those without a column go to ``extras``."""
+    """Join a run's identity with its metrics; metrics without a column go to ``extras``."""
     known = {*METRICS, "saturated", "seconds"}
     numbers = {
         name: float(value)

@@ -1,6 +1,6 @@
-"""A whole study: run what is missing, aggregate it, and write its folder with tables and page.
+"""A whole study: run the missing rows, aggregate, and write the folder with tables and page.
 
-The page and its figures are drawn by two processes, because one core takes 15 seconds.
+Two processes draw the page and its figures, because one core takes 15 seconds.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from antecede.study.request import Request
 from antecede.study.results import Tables, comparison
 
 FEW = 6
-"""So few figures are drawn here before a second process has started."""
+"""Up to this many figures are drawn here, because a second process takes longer to start."""
 PROGRAM = "from antecede.report.charts import draw_asked; draw_asked()"
 
 Drawn = list[tuple[str, bytes]]
 
 
 def files(page: Page) -> dict[str, str | bytes]:
-    """Return the page and every figure as files: name to contents."""
+    """Return the page and every figure as files: contents by name."""
     figures = figures_of(page)
     far = {place for place in range(1, len(figures), 2) if len(figures) > FEW}
     here = [one for place, one in enumerate(figures) if place not in far]
@@ -65,7 +65,7 @@ def _drawn(figures: Sequence[Figure]) -> Drawn:
 
 
 def _read(answer: bytes, figures: Sequence[Figure]) -> Drawn:
-    """Return what the second process drew; draw it here if that failed."""
+    """Return what the second process drew; draw it here if that process failed."""
     try:
         return [(svg, base64.b64decode(png)) for svg, png in json.loads(answer)]
     except ValueError:
@@ -76,7 +76,7 @@ EMBEDDED = "local[*]"
 
 
 class Campaign:
-    """A study and its folder; ``run`` it once."""
+    """A study and its folder; call ``run`` once."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Campaign:
         wait: float = WAIT_SECONDS,
         resume: bool = False,
     ) -> None:
-        """Check the request and open the folder; raise :class:`UsageError` if either is wrong."""
+        """Check the request and open the folder; raise :class:`UsageError` if either fails."""
         self._rows = request.rows()
         self._asked = request.options()
         self._master, self._wait = master, wait
@@ -103,11 +103,11 @@ class Campaign:
     def run(self, progress: Progress | None = None) -> dict[str, Any]:
         """Run the study, write its tables and page, and return the summary.
 
-        If it is interrupted, ``folder.has_parts`` tells whether there is something to resume.
+        After an interrupt, ``folder.has_parts`` says whether there is a study to resume.
         """
         with self.folder as folder:
             folder.write_text(ASKED, json.dumps(self._asked) + "\n")
-            # Kernels are compiled or loaded while Spark starts, so that workers find them cached.
+            # Compile or load kernels while Spark starts, so that workers find them cached.
             warming = threading.Thread(target=sim.warm, name="warm", daemon=True)
             if is_embedded(self._master or EMBEDDED):
                 warming.start()
@@ -116,7 +116,7 @@ class Campaign:
                     warming.join()
                 runs = run_grid(spark, self._rows, folder, progress=progress)
                 with ThreadPoolExecutor(1) as pool:
-                    # Two seconds that the page need not wait for, while Spark aggregates.
+                    # Takes two seconds, which the page need not wait for while Spark aggregates.
                     pool.submit(chart_library)
                     found = tables(spark, runs)
             write(folder, found)

@@ -1,7 +1,7 @@
-"""The claims of the papers: those that tests settle, and the table of them all.
+"""The claims of the papers: those that tests settle, and the table of all claims.
 
-Claims about size, delay or growth are judged from a study's points; they stand in the modules of
-the experiments that measure them.
+Claims about size, delay or growth are judged from a study's points; they are defined in the
+modules of the experiments that measure them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import CONSISTENT, HOLDS, LIMITS, NOT_RUN, PARTLY, Measured
 
 TESTS, RUN = "tests", "this run"
-"""What a verdict is based on."""
+"""The bases of a verdict."""
 
 
 class Row(NamedTuple):
-    """A claim as a page prints it; no cell is empty."""
+    """A claim in the form that a page prints; no cell is empty."""
 
     id: str
     claim: str
@@ -37,13 +37,13 @@ def claims() -> dict[Claim, str]:
 
 
 def papers() -> dict[str, str]:
-    """Return the paper behind the first part of the claims' numbers, as the experiments name it."""
+    """Return the papers by the first part of their claims' numbers, as the experiments name them."""
     judged = {claim.id: EXPERIMENTS[name].paper for claim, name in claims().items() if name}
     return {number.partition(".")[0]: paper for number, paper in judged.items()}
 
 
 def _place(claim: str) -> list[tuple[bool, int]]:
-    """Order claims by number; open questions come after a paper's claims."""
+    """Return the sort key of a claim: its number, but open questions after a paper's claims."""
     return [(part == "open", int(part) if part.isdigit() else 0) for part in claim.split(".")]
 
 
@@ -51,7 +51,7 @@ def claim_rows(measured: Measured, only: Sequence[str] = ()) -> list[Row]:
     """Return every claim with its result, as far as this study measured it.
 
     ``only`` names the protocols that the study was restricted to; a claim that needs others says
-    so.
+    so in its row.
     """
     return [_row(claim, experiment, measured, only) for claim, experiment in claims().items()]
 
@@ -69,7 +69,7 @@ def _row(claim: Claim, experiment: str, measured: Measured, only: Sequence[str])
 
 
 def _not_run(experiment: str, only: Sequence[str]) -> Judgement:
-    """Say why a claim was not judged: its experiment was not run, or protocols were left out."""
+    """Explain why a claim was not judged: its experiment was not run, or protocols were left out."""
     needed = {case.protocol for case in EXPERIMENTS[experiment].cases(QUICK)}
     missing = sorted(needed - set(only)) if only else []
     if missing:

@@ -1,7 +1,7 @@
-"""What an experiment is: a question, the runs that answer it, and what its results mean.
+"""The parts of an experiment: a question, the runs that answer it, and what its results mean.
 
 An experiment names its series and facets by keys: a protocol's name, with a variant after a colon
-where there are several (``bounded:mixed``), or a short word of its own. Tables hold the keys; pages
+if there are several (``bounded:mixed``), or a short word of its own. Tables hold the keys; pages
 show their labels.
 """
 
@@ -18,11 +18,11 @@ from antecede.study.points import Points
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is run: the seeds, sizes and lengths of a preset.
+    """How much to run: the seeds, sizes and lengths of a preset.
 
-    ``sizes`` are the numbers of processes in the figures of [JPCY97], ``large`` those of the growth
+    ``sizes`` are the numbers of processes in the figures of [JPCY97], ``large`` those in the growth
     experiment. Each process receives ``warm_up`` messages that are not measured, then ``received``
-    that are. ``side``, ``side_warm_up`` and ``side_n`` are the same for the other experiments.
+    that are. ``side_n``, ``side_warm_up`` and ``side`` do this for the other experiments.
     """
 
     name: str
@@ -36,9 +36,9 @@ class Scale:
     side_n: int
     points: int
     gaps: int
-    """Each process of the growth experiment sends at least so often, and again in the warm-up."""
+    """The least number of sends per process in the growth experiment, and again in its warm-up."""
     slow_n: int = 100
-    """The largest n at which growth runs delays of a gap and longer in multicast and broadcast."""
+    """The largest n at which `growth` runs delays of at least a gap in multicast and broadcast."""
     traffic: bytes | None = None
     chosen_sizes: tuple[int, ...] = ()
     """The numbers of processes that the user asked for, instead of an experiment's own."""
@@ -46,7 +46,7 @@ class Scale:
     """The delay that the user asked for, instead of an experiment's own."""
 
     def sizes_or(self, sizes: Iterable[int]) -> tuple[int, ...]:
-        """Return the sizes that the user asked for, or else these."""
+        """Return the sizes that the user asked for, or else ``sizes``."""
         return self.chosen_sizes or tuple(sizes)
 
     def n_or(self, n: int) -> int:
@@ -54,12 +54,12 @@ class Scale:
         return self.chosen_sizes[0] if self.chosen_sizes else n
 
     def delay_or(self, delay: str) -> str:
-        """Return the delay that the user asked for, or else this."""
+        """Return the delay that the user asked for, or else ``delay``."""
         return self.chosen_delay or delay
 
     @property
     def is_quick(self) -> bool:
-        """Whether an experiment is to run its shorter form."""
+        """Whether experiments run their shorter form."""
         return self.points < 6
 
     def cases(
@@ -72,9 +72,9 @@ class Scale:
         workload: str = "paper",
         most_seeds: int | None = None,
     ) -> list[Case]:
-        """Return a case per seed and series; those of a seed run on the same schedule.
+        """Return a case per seed and series; the cases of a seed share a schedule.
 
-        A series runs the protocol that its key begins with, with the options that a mapping gives.
+        A series runs the protocol that its key begins with, with options if ``series`` is a mapping.
         """
         chosen = series if isinstance(series, Mapping) else {key: {} for key in series}
         return [
@@ -84,7 +84,7 @@ class Scale:
         ]
 
     def thin(self, values: Iterable[float]) -> tuple[float, ...]:
-        """Return at most ``points`` of ``values``, always with the first and the last."""
+        """Return at most ``points`` of ``values``, always including the first and the last."""
         every = tuple(values)
         if len(every) <= self.points:
             return every
@@ -119,7 +119,7 @@ QUICK = Scale(
     gaps=6,
     slow_n=50,
 )
-"""Small enough to watch: it shows the shapes, with wide intervals."""
+"""Quick enough to watch: it shows the shapes of curves, with wide intervals."""
 
 PAPER = Scale(
     name="paper",
@@ -143,8 +143,8 @@ PRESETS: Mapping[str, Scale] = {scale.name: scale for scale in (QUICK, PAPER)}
 class Case:
     """One run: a protocol on a schedule, and its place in the experiment's charts.
 
-    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases with equal ones run on the
-    same schedule, so that differences between them are paired.
+    ``workload``, ``arguments`` and ``seed`` make the schedule. Cases in which they are equal run on
+    the same schedule, so that differences between them are paired.
     """
 
     protocol: str
@@ -170,7 +170,7 @@ class Chart:
     logs: Literal["", "x", "y", "xy"] = ""
     """The axes with a logarithmic scale."""
     series: tuple[str, ...] | None = None
-    """Show only these; all if None."""
+    """The series to show; all if None."""
     hero: bool = False
     """Whether this is the picture that the page begins with."""
     theory: Mapping[str, Callable[[float], float | None]] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found, and the verdict; ``short`` is the figure that matters, in a few words."""
+    """The findings on a claim, and the verdict; ``short`` is the main figure in a few words."""
 
     result: str
     verdict: str
@@ -193,8 +193,8 @@ Judge = Callable[[Points], Judgement | None]
 class Claim:
     """What a paper says, how it was tested, and either the outcome or how to judge it.
 
-    ``judge`` returns the outcome with its figures, or None if its points were not measured. The
-    verdict follows from the figures, so it may differ at another scale.
+    ``judge`` returns the outcome with its figures, or None if the points for it were not measured.
+    The verdict follows from the figures, so it may differ at another scale.
     """
 
     id: str
@@ -205,7 +205,7 @@ class Claim:
 
 
 def claim(number: str, text: str, test: str) -> Callable[[Judge], Claim]:
-    """Turn the function below, which judges a claim from its experiment's points, into it."""
+    """Turn the decorated function, which judges from the experiment's points, into a claim."""
     return lambda judge: Claim(number, text, test, judge=judge)
 
 
@@ -217,9 +217,9 @@ class Experiment:
     rank: int
     """Experiments are reported in this order."""
     paper: str
-    """The paper that makes its claims, as :func:`paper` names it."""
+    """The paper that makes the claims, as :func:`paper` names it."""
     part: str = ""
-    """The part of the paper that it is about, such as a section."""
+    """The part of the paper that the experiment is about, such as a section."""
     question: str
     how: str
     """What was run, for the report."""
@@ -233,39 +233,39 @@ class Experiment:
     levels: tuple[str, ...] = ()
     """Series that do not depend on x: run once, at x = 0, and drawn as level lines."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """How pages write the keys of series and facets; by default as :func:`label` does."""
+    """The text of series and facet keys on pages; by default from :func:`label`."""
     bands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Series that are drawn as one band, by the series whose line they surround."""
+    """Series to draw as one band, by the series whose line they surround."""
     sweeps_delay: bool = False
-    """Whether it varies the delay itself, so that nobody else may choose it."""
+    """Whether the experiment varies the delay itself, so that users cannot choose it."""
     answer: Callable[[Points], Iterable[str]] = lambda _: ()
-    """What the page says first if this experiment's picture stands at its top."""
+    """The page's opening sentences if this experiment's picture is at the top."""
     needs_traffic: bool = False
-    """Whether it replays the edge list of ``--traffic``, and has no cases without one."""
+    """Whether the experiment replays the edge list of ``--traffic``: no cases without one."""
     measure: Measure = measure_run
-    """What an executor measures of one run."""
+    """Measures one run, on an executor."""
     findings: Callable[[Points], Iterable[str]] = lambda _: ()
-    """What the results say, in a few sentences; a point that was not measured gets none."""
+    """States the results in a few sentences; points that were not measured get none."""
     claims: tuple[Claim, ...] = ()
 
     def label(self, key: str) -> str:
-        """Return how pages write a series."""
+        """Return the text of a series on pages."""
         return self.labels.get(key) or label(key)
 
     def facet_label(self, key: str) -> str:
-        """Return how pages write a facet; ``broadcast`` is a cast there, not the protocol."""
+        """Return the text of a facet on pages; ``broadcast`` is a cast here, not the protocol."""
         return self.labels.get(key, key)
 
 
 def label(key: str) -> str:
-    """Write a key out: the protocol with its usual short name, and the variant."""
+    """Return the text of a key: the protocol with its usual short name, and the variant."""
     name, _, variant = key.partition(":")
     title = PROTOCOLS[name].title if name in PROTOCOLS else name
     return f"{title}, {variant}" if variant else title
 
 
 def paper(protocol: str) -> str:
-    """Name the paper that describes a protocol: authors, year and tag."""
+    """Return the name of the paper that describes a protocol: authors, year and tag."""
     citation = PROTOCOLS[protocol].citation
     *first, last = citation.surnames
     names = f"{', '.join(first)} and {last}" if first else last

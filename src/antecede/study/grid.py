@@ -20,19 +20,19 @@ _TEXT = (
 
 _OTHER = [("n", pa.int64()), ("seed", pa.int64()), ("x", pa.float64()), ("data", pa.binary())]
 GRID = pa.schema([*((name, pa.string()) for name in _TEXT), *_OTHER])
-"""The columns of a grid, one row per run. Runs with equal ``schedule`` run on the same schedule."""
+"""The columns of a grid, one row per run. Runs with equal ``schedule`` share a schedule."""
 
 UNIT_SECONDS = 4.0
-"""Runs are packed into units of about this much work; those on one schedule stay together."""
+"""Runs are packed into units of about this much work; runs on one schedule stay together."""
 
 LONGEST_SECONDS = 45.0
 """Beyond this much work, runs on one schedule are split over several units."""
 
-# Seconds per delivery on one core, a + b * n: used only to start long runs first.
+# Seconds per delivery on one core, a + b * n: only used to start long runs first.
 _KERNEL = (1e-6, 5e-8)
 _ENDPOINTS = (4e-4, 2e-5)
 _FLAT, _FLAT_N = {"flooding", "tree", "permits", "hierarchy"}, 100
-"""Beyond so many processes, the work per delivery of these protocols does not grow."""
+"""Beyond this many processes, the work per delivery of these protocols does not grow."""
 
 
 def canonical(value: object) -> str:
@@ -50,7 +50,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def grid_rows(experiment: str, cases: Iterable[Case], *, seed: int) -> list[dict[str, Any]]:
-    """Return an experiment's rows; ``seed`` is added to every case's own."""
+    """Return an experiment's rows; ``seed`` is added to every case's own seed."""
     return [_row(experiment, case, seed) for case in cases]
 
 

@@ -1,8 +1,8 @@
 """The Spark jobs of a study: units of work, progress, resumption, aggregation.
 
 Each unit is a small Spark job, and a few are in flight at once. This shows progress without a
-``sparkContext``, keeps all cores busy until the end, which waves with a barrier would not, and
-puts every finished unit on disk, so that an interrupted study can be resumed.
+``sparkContext``, keeps all cores busy until the end (waves with a barrier would not), and
+saves every finished unit, so that an interrupted study can be resumed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ CANCEL_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How far a study has got; ``deliveries`` counts those simulated in this call."""
+    """A study's progress; ``deliveries`` counts the deliveries simulated in this call."""
 
     runs: int
     total: int
     deliveries: int
-    share: float  # of the estimated work: runs differ in length
+    share: float  # of the estimated work, because runs differ in length
 
 
 Progress = Callable[[Done], None]
@@ -73,7 +73,7 @@ class _Tally:
 
 
 def finished_runs(folder: Path) -> pa.Table:
-    """Return the runs that earlier calls left in ``folder``, of a finished study or not."""
+    """Return the runs that earlier calls left in ``folder``, whether they finished or not."""
     schema = to_arrow_schema(RUNS)
     found = [
         pq.read_table(path, schema=schema)
@@ -96,9 +96,9 @@ def run_grid(
     progress: Progress | None = None,
     run: Execute | None = None,
 ) -> pa.Table:
-    """Run the missing ``rows`` and return the results of all, in the grid's order.
+    """Run the missing ``rows`` and return the results of all rows, in the grid's order.
 
-    Only a resumed study reuses the runs in its folder, of an interrupted or a finished study.
+    Only a resumed study reuses the runs in its folder, whether the earlier study finished or not.
     """
     earlier = finished_runs(folder.path) if folder.resumed else to_arrow_schema(RUNS).empty_table()
     done = set(earlier.column("run_id").to_pylist())
@@ -121,7 +121,7 @@ def _run_units(
     tally: _Tally,
     run: Execute | None,
 ) -> list[pa.Table]:
-    """Keep one unit more in flight than there are cores, until all are done."""
+    """Run all units, keeping one more in flight than there are cores."""
     parts = folder.stage / PARTS
     parts.mkdir(parents=True, exist_ok=True)
     results: list[pa.Table] = []
@@ -173,7 +173,7 @@ def _cancel(spark: SparkSession, futures: Sequence[Future[pa.Table]]) -> None:
 def tables(
     spark: SparkSession, runs: pa.Table, experiments: Mapping[str, Experiment] = EXPERIMENTS
 ) -> Tables:
-    """Aggregate a study's runs in Spark and bring the small results back."""
+    """Aggregate a study's runs in Spark and collect the results, which are small."""
     frame = frame_of(spark, runs)
     baselines = spark.createDataFrame(
         [(name, experiment.baseline) for name, experiment in experiments.items()],

@@ -1,7 +1,7 @@
-"""The limits that verdicts depend on, each named once.
+"""The limits that verdicts depend on, each defined once.
 
 Papers say "nearly linear" or "barely noticeable". A verdict needs a number, and ours is as
-arbitrary as any: so every result also says which verdict other limits would give.
+arbitrary as any, so every result also says which verdicts other limits would give.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit, what it means in words (``{}`` stands for it), and others worth a look."""
+    """A limit, its meaning in words (``{}`` stands for the value), and alternatives worth a look."""
 
     words: str
     value: float
@@ -20,11 +20,11 @@ class Limit:
     form: str = "{:g}"
 
     def written(self, value: float | None = None) -> str:
-        """Return a value of the limit as text, by default its own."""
+        """Return a value as text, by default the limit itself."""
         return self.form.format(self.value if value is None else value)
 
     def said(self, verdict: Callable[[float], str]) -> str:
-        """Say what the limit means and which verdict others would give."""
+        """Say what the limit means and which verdicts its alternatives would give."""
         words = self.words.format(self.written())
         told = ", ".join(f"{self.written(other)}: {verdict(other)}" for other in self.others)
         return f"{words[0].upper()}{words[1:]} (with other limits: {told})."

@@ -1,4 +1,4 @@
-"""What an executor measures of one run: it makes the schedule and runs the protocol on it."""
+"""Measuring one run on an executor: make the schedule, run the protocol on it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Task:
 Measure = Callable[[Task], dict[str, Any]]
 """Returns the metrics of a run, ``saturated``, ``seconds`` and anything else it measures.
 
-``seconds`` is the processor time of the engine alone, and ``timed_deliveries`` counts all
-deliveries in it, with those of the warm-up: schedules, metrics and replays are not timed.
+``seconds`` is the processor time of the engine alone: schedules, metrics and replays are not timed.
+``timed_deliveries`` counts all deliveries in that time, including the warm-up.
 """
 
 
 def unpack(row: Mapping[str, Any]) -> Task:
-    """Return what a row of the grid asks for, with its schedule."""
+    """Return the task of a grid row, with its schedule."""
     arguments = json.loads(row["arguments"])
     return Task(
         row["protocol"],
@@ -55,25 +55,25 @@ def unpack(row: Mapping[str, Any]) -> Task:
 
 
 def measure_run(task: Task) -> dict[str, Any]:
-    """Run the task's protocol and return its metrics: what most experiments measure."""
+    """Run the task's protocol and return its metrics, as most experiments do."""
     return metrics(task, run_task(task.protocol, task))
 
 
 def measure_falsely_held(task: Task) -> dict[str, Any]:
-    """Run the protocol, then look for holds that no semantic cause explains."""
+    """Run the protocol and return its metrics, and its holds that no semantic cause explains."""
     found = run_task(task.protocol, task)
     false = false_causality(task.schedule, found.trace, warm_up=task.warm_up, limit=None)
     return {**metrics(task, found), **false}
 
 
 SHORT = 1000
-"""With so few copies, compiling a kernel that is not compiled ahead takes longer than it saves."""
+"""Up to this many copies, compiling a kernel takes longer than it saves, unless done ahead."""
 
 
 def run_task(protocol: str, task: Task) -> sim.Run:
     """Run a protocol on the task's schedule; the kernel is loaded before the clock starts.
 
-    All engines see the same run, so only the time depends on which one it is.
+    All engines see the same run, so the choice of engine changes only the time.
     """
     kernel = KERNELS.get(protocol)
     if kernel is None or (not kernel.ahead and task.schedule.copies <= SHORT):
@@ -94,7 +94,7 @@ def _load(protocol: str) -> None:
 def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
     """Return the metrics of a run of the task's protocol.
 
-    Only a protocol that queues messages can saturate, or a link of limited bandwidth.
+    Only a protocol that queues messages or a link of limited bandwidth can saturate.
     """
     is_queueing = antecede.PROTOCOLS[task.protocol].queueing
     saturated = bool(found.metrics.get("saturated")) and is_queueing
@@ -103,7 +103,7 @@ def metrics(task: Task, found: sim.Run) -> dict[str, Any]:
 
 
 def timing(task: Task, trace: Trace) -> dict[str, Any]:
-    """Return what every run is asked for beside its metrics."""
+    """Return the figures that every run reports besides its metrics."""
     schedule, delays = task.schedule, task.schedule.delays
     return {
         "timed_deliveries": int((~np.isnan(trace.delivered)).sum()),
@@ -114,7 +114,7 @@ def timing(task: Task, trace: Trace) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> sim.Schedule:
-    """Return a row's schedule; the last one is kept, because neighbouring rows share it."""
+    """Return a row's schedule; the last one is cached, because neighbouring rows share it."""
     chosen: dict[str, Any] = json.loads(arguments)
     semantics, links = chosen.pop("semantics", None), chosen.pop("links", None)
     if data is not None:
@@ -132,7 +132,7 @@ def _schedule(workload: str, arguments: str, seed: int, data: bytes | None) -> s
 
 
 def pack_edges(path: Path) -> bytes:
-    """Read an edge list into bytes that travel in a row of the grid; refuse any other file."""
+    """Read an edge list into bytes that fit into a grid row; refuse any other file."""
     if is_stream(path):
         msg = f"--traffic {path} is a pipe, but is read several times; pipe it in, and give -"
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""What experiments on open questions share: our answer beside optimal on the same schedules."""
+"""Shared by experiments on open questions: our answer beside optimal on the same schedules."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _GAP = 0.1
 def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[str, object]:
     """Return the workload of [JPCY97] among ten processes, with a delay in multiples of the gap.
 
-    With ten processes, half of the length of the other experiments is enough. Quick runs are so
-    short that real endpoints run them before a kernel would be compiled.
+    With ten processes, half the length of the other experiments is enough. Quick runs are so short
+    that endpoints finish them before a kernel would be compiled.
     """
     length = {"received": 24, "warm_up": 12}
     if not scale.is_quick:
@@ -33,10 +33,10 @@ def arguments(scale: Scale, *, cast: str, delay: float, **more: object) -> dict[
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a run, with the packets added over all of it.
+    """Measure a run, counting added packets over the whole run.
 
-    Messages may wait at the sender. So packets and messages of the part after the warm-up do not
-    belong together.
+    Messages may wait at the sender, so the packets after the warm-up do not all belong to the
+    messages after it.
     """
     found = run_task(task.protocol, task)
     added, messages = int(found.trace.added.sum()), task.schedule.messages
@@ -49,12 +49,12 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def answered(*, always: bool, sometimes: bool) -> str:
-    """Return the verdict on a question that is answered always, sometimes or never."""
+    """Return the verdict on a question that is answered yes always, sometimes or never."""
     return ANSWERED if always else PARTLY if sometimes else OPEN
 
 
 def told(points: Points, metric: str, series: str, facet: str) -> str:
-    """Write a series beside optimal's, by x."""
+    """Write a series of figures, each beside optimal's, by x."""
     ours, theirs = points.line(metric, facet, series), points.line(metric, facet, KS)
     return ", ".join(
         f"{point} and {theirs[x]} at {x:g}" for x, point in ours.items() if x in theirs
@@ -64,7 +64,7 @@ def told(points: Points, metric: str, series: str, facet: str) -> str:
 def less_order(sizes: list[float], times: list[float], result: str) -> Judgement | None:
     """Judge an answer that asks for less order than optimal, by its bytes and its time.
 
-    Both are multiples of optimal's; ``result`` tells the bytes, and why.
+    Both are multiples of optimal's; ``result`` states the bytes and explains them.
     """
     if not sizes or not times:
         return None

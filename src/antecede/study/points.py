@@ -1,4 +1,4 @@
-"""A study's points by name, and the arithmetic that sentences about them need."""
+"""A study's points by name, and the arithmetic for sentences about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = tuple[str, str, str]  # metric, facet, series
 HOLDS, LIMITS, FAILS, OPEN = "holds", "holds with limits", "does not hold", "open"
 ANSWERED, PARTLY = "answered", "answered in part"
 CONSISTENT = "consistent"
-"""With a statement about all algorithms, which no test of some can establish."""
+"""The verdict on a statement about all algorithms, which tests of some cannot prove."""
 NOT_RUN = "not measured here"
 
 
@@ -55,7 +55,7 @@ class Fit:
         return f"{self.exponent:.2f} ± {self.error:.2f}"
 
 
-# Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; beyond them the normal's.
+# 0.975 quantiles of Student's t for 1, 2, ... degrees of freedom; beyond these, the normal's.
 _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -65,7 +65,7 @@ _NORMAL = 1.960
 
 
 def quantile(freedom: int) -> float:
-    """Return by how many standard errors a 95% interval extends to either side."""
+    """Return how many standard errors a 95% interval extends to either side."""
     return _T[freedom - 1] if freedom <= len(_T) else _NORMAL
 
 
@@ -78,7 +78,7 @@ class Measured:
         order: Iterable[tuple[str, str, str]] = (),
         differences: Iterable[Mapping[str, Any]] = (),
     ) -> None:
-        """Take the points; ``order`` lists experiment, facet and series as they are shown."""
+        """Index the points; ``order`` lists experiment, facet and series in display order."""
         rank = {place: number for number, place in enumerate(dict.fromkeys(order))}
         self._points: dict[str, dict[Line, dict[float, Point]]] = {}
         ranked = sorted(
@@ -98,7 +98,7 @@ class Measured:
                 ratios.setdefault(_line_of(row), {})[row["x"]] = row["ratio"]
 
     def of(self, experiment: str) -> Points:
-        """Return one experiment's points; falsy if it was not run."""
+        """Return one experiment's points; they are falsy if it was not run."""
         return Points(
             self,
             self._points.get(experiment, {}),
@@ -120,7 +120,7 @@ class Points:
         return bool(self._points)
 
     def line(self, metric: str, facet: str, series: str) -> dict[float, Point]:
-        """Return a series by x; empty if nothing was measured."""
+        """Return a series' points by x; empty if none was measured."""
         return dict(sorted(self._points.get((metric, facet, series), {}).items()))
 
     def means(self, metric: str, facet: str, series: str) -> dict[float, float]:
@@ -140,11 +140,11 @@ class Points:
         return dict(sorted(self._ratios.get((metric, facet, series), {}).items()))
 
     def is_lower(self, metric: str, facet: str, series: str) -> bool:
-        """Tell whether a series is surely below the baseline somewhere: by the 95% interval."""
+        """Return whether a series is below the baseline at some x, by the 95% interval."""
         return (metric, facet, series) in self._lower
 
     def facets(self) -> list[str]:
-        """Return the facets in the order in which they are shown."""
+        """Return the facets in display order."""
         return list(dict.fromkeys(facet for _, facet, _ in self._points))
 
     def series(self, facet: str | None = None) -> list[str]:
@@ -168,11 +168,11 @@ class _Regression:
     spread: float
     """The sum of squared distances from ``mean_x``."""
     deviation: float
-    """How far points lie from the line."""
+    """The standard deviation of points from the line."""
     count: int
 
     def half(self, variance: float) -> float:
-        """Return half the 95% interval of what has so many times the points' variance."""
+        """Return half the 95% interval of an estimate with ``variance`` times the points' variance."""
         return quantile(self.count - 2) * self.deviation * math.sqrt(variance)
 
 
@@ -199,9 +199,9 @@ def fit(line: Mapping[float, float]) -> Fit | None:
 
 
 def extrapolated(line: Mapping[float, float], x: float) -> Point | None:
-    """Return what a fitted power law says of a far x, with its 95% prediction interval.
+    """Return what a fitted power law predicts for a far x, with its 95% prediction interval.
 
-    That holds only if the law does, which no point beyond the last one shows.
+    The prediction assumes that the law still holds beyond the last point, which is not tested.
     """
     found = _regression(line)
     if found is None:
@@ -213,7 +213,7 @@ def extrapolated(line: Mapping[float, float], x: float) -> Point | None:
 
 
 def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], float]:
-    """Return the exponent between each two neighbouring points of a line."""
+    """Return the exponent between neighbouring points of a line."""
     points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
     return {
         (x0, x1): math.log(y1 / y0) / math.log(x1 / x0)
@@ -222,14 +222,14 @@ def local_exponents(line: Mapping[float, float]) -> dict[tuple[float, float], fl
 
 
 def late_exponent(line: Mapping[float, float]) -> float:
-    """Return the exponent between a line's middle and its last point: small sizes hide it."""
+    """Return the exponent between a line's middle and last point, since small sizes mislead."""
     points = sorted((x, y) for x, y in line.items() if x > 0 and y > 0)
     (x0, y0), (x1, y1) = points[(len(points) - 1) // 2], points[-1]
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
 def told_growth(line: Mapping[float, float]) -> str | None:
-    """Write how a line grows: the fitted exponent, then the local ones; None if too short."""
+    """Describe how a line grows: the fitted exponent, then local ones; None if too short."""
     found = fit(line)
     if found is None:
         return None
@@ -252,7 +252,7 @@ def judged(*, always: bool, sometimes: bool = True) -> str:
 
 
 def spread(values: Sequence[float], form: str = "{:.2f}") -> str:
-    """Write from the least to the most of some values, or the one that all are."""
+    """Write the range of some values, or the single value that all of them have."""
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"{low} to {high}"
 
@@ -263,7 +263,7 @@ def gaps(ratio: float) -> str:
 
 
 def part(held: Sequence[bool]) -> str:
-    """Return in words whether a part of a claim held at each of its points."""
+    """Return in words whether part of a claim held at each of its points."""
     if all(held):
         return "held"
     return f"held at {sum(held)} of {len(held)} points" if any(held) else "did not hold"

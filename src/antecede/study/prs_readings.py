@@ -1,6 +1,6 @@
-"""The readings of PRS: its paper's body was not available, and two of its steps are uncertain.
+"""The readings of PRS: the body of its paper was not available, so two steps are uncertain.
 
-One reading brings out what [JPCY97] reports of PRS, so it stands for PRS in that paper's figures;
+One reading reproduces what [JPCY97] reports of PRS, so it stands for PRS in that paper's figures;
 the others are drawn as a band around it.
 """
 
@@ -19,7 +19,7 @@ READINGS: Mapping[str, Mapping[str, str]] = {PRS: {"own_slot": "kept"}} | {
     for prune in PRUNES
     if (slot, prune) != _CHOSEN
 }
-"""Every reading as a series: its options. The first is the one for the figures."""
+"""The options of every reading, by series. The first is the one for the figures."""
 
 LABELS: Mapping[str, str] = {
     series: f"PRS, own slot {options['own_slot']}, {options['prune']} pruning"
@@ -31,13 +31,13 @@ READING = "own slot kept, direct pruning"
 
 
 def shares_of(points: Points, cast: str) -> dict[str, float]:
-    """Return, by reading of PRS, dependents as a share of n² at its largest size."""
+    """Return, by reading of PRS, its dependents as a share of n² at the largest size."""
     lines = {name: points.means("entries_per_copy", cast, name) for name in READINGS}
     return {name: line[max(line)] / max(line) ** 2 for name, line in lines.items() if line}
 
 
 def named(series: str) -> str:
-    """Name a reading in words."""
+    """Return a reading in words."""
     return READING if series == PRS else LABELS[series].removeprefix("PRS, ")
 
 
@@ -54,7 +54,7 @@ def crossings(points: Points) -> dict[str, dict[str, float | None]]:
 
 
 def written_range(places: Mapping[str, float | None]) -> str:
-    """Write from which size to which, over all delays."""
+    """Write the range of sizes over all delays."""
     known = [where for where in places.values() if where is not None]
     if not known:
         return "at no size measured"

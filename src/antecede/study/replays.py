@@ -1,9 +1,9 @@
-"""Replays of a run, for what only its events can tell.
+"""Replays of a run, for figures that need its single events.
 
-A run's trace says in which order things happened. :func:`redundancy` replays it with the control
+A run's trace gives the order of events. :func:`redundancy` replays it with the control
 information of [JPCY97] written out as sets, leaving out one kind of pruning; all variants deliver
-at the same moments, so one trace serves them all. With all four kinds pruned, these sets are also
-the logs of [KS98], which :func:`encodings` writes in other ways.
+at the same moments, so one trace serves all of them. With all four kinds of pruning, these sets
+are also the logs of [KS98], which :func:`encodings` encodes in other ways.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Replay:
         self.pruned = dict.fromkeys(KINDS, 0)
 
     def send(self, message: int) -> tuple[int, int, int]:
-        """Send; return entries and destinations carried in CI, and DC pairs over all copies."""
+        """Send; return the entries and destinations carried in CI, and the DC pairs of all copies."""
         i, targets = self.sender[message], self.masks[message]
         info, pairs = self.info[i], 0
         for entries in info.values():
@@ -94,7 +94,7 @@ class _Replay:
         return merged
 
     def _redundant(self, sender: int, clock: int, gone: int, known: list[int]) -> int:
-        """Count what is pruned by kind; return it without the kind that is left out."""
+        """Count pruned destinations by kind; return them without the kind that is left out."""
         result = 0
         for dest in _bits(gone):
             event = self.delivery.get((sender, clock, dest), 0)
@@ -135,14 +135,14 @@ def redundancy(
 
 
 class Lengths(NamedTuple):
-    """What the size of a log depends on."""
+    """The counts that determine the size of a log."""
 
     senders: int
     entries: int
     units: int
-    """One for each destination of each entry."""
+    """The destinations of all entries."""
     complements: int
-    """The same if an entry may name the processes that are not its destinations."""
+    """The same, if an entry may name the processes that are not its destinations instead."""
     nulls: int
     """Entries without a destination."""
 
@@ -154,18 +154,18 @@ ENCODINGS: dict[str, Callable[[Lengths], int]] = {
     "complements": lambda log: 6 * log.entries + 2 * log.complements,
     "both": lambda log: 2 * log.senders + 4 * log.entries + 2 * log.complements,
 }
-"""Bytes of a log, with 2 for an id and 4 for a clock, in the ways that [KS98] 6.2 names.
+"""Bytes of a log, with 2 for an id and 4 for a clock, in the encodings of [KS98] 6.2.
 
 As printed, with each sender's id once, as a sparse array of clocks by sender and destination, with
-complements, and with both the first and the last. Lengths of lists are not counted in any.
+complements, and with each sender once and complements. Lengths of lists are never counted.
 """
 
 
 def encodings(schedule: Schedule, trace: Trace, *, warm_up: int) -> dict[str, float]:
-    """Return the bytes per copy of the logs of [KS98], by encoding, and what 3.5 need not store.
+    """Return the bytes per copy of the logs of [KS98], by encoding, and the share 3.5 can drop.
 
-    ``sent_everywhere`` is the share of what a process keeps after a send that it has sent on each
-    of its outgoing channels since it learnt of it. A channel is one that the schedule uses.
+    ``sent_everywhere`` is that share: of the units that a process keeps after a send, those it has
+    sent on each of its outgoing channels since it learnt of them. Only used channels count.
     """
     n, replay = schedule.n, _Replay(schedule, trace, None)
     outgoing = [0] * n
@@ -205,7 +205,7 @@ def encodings(schedule: Schedule, trace: Trace, *, warm_up: int) -> dict[str, fl
 
 
 def _lengths(log: Info, targets: int, dest: int, n: int) -> Lengths:
-    """Measure what a copy to ``dest`` carries: SND(2) of [KS98]."""
+    """Measure the log that a copy to ``dest`` carries: SND(2) of [KS98]."""
     found = [0] * len(Lengths._fields)
     for entries in log.values():
         newest = max(entries)
@@ -219,7 +219,7 @@ def _lengths(log: Info, targets: int, dest: int, n: int) -> Lengths:
 
 
 def _units(log: Info) -> Iterator[tuple[int, int, int]]:
-    """Yield each "d is a destination of the sender's message of that clock"."""
+    """Yield each (sender, clock, destination) of a log."""
     for sender, entries in log.items():
         for clock, dests in entries.items():
             for dest in _bits(dests):
@@ -231,12 +231,12 @@ def matrix_cells(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the non-zero cells of RST's matrix per copy, with and without the sender's column.
 
-    As triples of two ids and a count they take 8 bytes each.
+    Each takes 8 bytes, as a triple of two ids and a count.
     """
     n = schedule.n
     sent = np.zeros((n, n, n), np.int32)
     carried: dict[int, np.ndarray[Any, np.dtype[np.int32]]] = {}
-    left = np.diff(schedule.offsets)  # copies of each message that are to be delivered
+    left = np.diff(schedule.offsets)  # copies of each message still to be delivered
     copies = cells = own = deliveries = 0
     for message, place, is_measured in _events(schedule, trace, warm_up):
         if place >= 0:
@@ -274,7 +274,7 @@ class _Event(NamedTuple):
 
 
 def _events(schedule: Schedule, trace: Trace, warm_up: int) -> Iterator[_Event]:
-    """Yield what happened; what follows ``warm_up`` deliveries per process is measured."""
+    """Yield the events; those after ``warm_up`` deliveries per process are measured."""
     deliveries = 0
     for event in (int(value) for value in trace.order if value >= 0):
         is_measured = deliveries >= warm_up * schedule.n
@@ -293,7 +293,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 def _sweep(info: Info) -> None:
-    """S3 and R9: forget entries without destinations, but never a sender's newest."""
+    """S3 and R9: drop entries without destinations, but never a sender's newest."""
     for entries in info.values():
         newest = max(entries, default=0)
         for clock in [c for c, dests in entries.items() if not dests and c < newest]:

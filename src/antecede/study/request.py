@@ -1,4 +1,4 @@
-"""What a study is asked to run: a preset, experiments, protocols, sizes, traffic and a seed."""
+"""The request for a study: a preset, experiments, protocols, sizes, traffic and a seed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from antecede.study.experiments import chosen, require_known
 from antecede.study.grid import grid_rows
 from antecede.study.measuring import pack_edges
 
-#: More seeds than this would run for years; how many processes fit is a question of memory, but
-#: to make the grid for more than these would take minutes.
+#: More seeds would run for years. Memory limits the number of processes further, but with more
+#: than these even making the grid would take minutes.
 SEEDS_MAX, PROCESSES_MAX = 10_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run; without experiments or protocols, all of them."""
+    """What to run; all experiments or protocols if none is named."""
 
     preset: str = "quick"
     experiment: Sequence[str] = ()
@@ -41,9 +41,9 @@ class Request:
     def of(
         cls, given: Mapping[str, Any], out: Path | None = None, *, resume: bool = False
     ) -> Request:
-        """Return the request for the fields ``given`` (None: left to the default).
+        """Return the request for the fields ``given``; None takes the default.
 
-        With ``resume``, the defaults are those of the study in ``out``.
+        With ``resume``, the defaults come from the study in ``out``.
         """
         earlier: dict[str, Any] = {}
         if resume:
@@ -66,7 +66,7 @@ class Request:
         return request
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the grid of runs; raise :class:`UsageError` if something in it is unknown."""
+        """Return the grid of runs; raise :class:`UsageError` if a name is unknown."""
         check_seed(self.seed)
         for name in self.protocol:
             rules_of(name)
@@ -82,7 +82,7 @@ class Request:
             msg = f"nothing to run: none of {', '.join(names)} runs protocol {protocols}"
             raise UsageError(msg)
         for protocol, n in dict.fromkeys((row["protocol"], row["n"]) for row in rows):
-            if n in self.n:  # those of the presets are known to fit
+            if n in self.n:  # the sizes of presets are known to fit
                 check_state(protocol, n, choose_engine(protocol, "auto", {}))
         return rows
 
@@ -92,7 +92,7 @@ class Request:
         return {**asdict(self), **lists}
 
     def _experiments(self) -> list[Experiment]:
-        """Return the experiments to run: with --delay, only those that do not vary it."""
+        """Return the experiments to run: with --delay, only those that do not vary the delay."""
         named = chosen(self.experiment)
         if self.delay is None:
             return named

@@ -1,6 +1,6 @@
-"""From a study's tables to its page, in labels instead of keys, and to its comparison.
+"""From a study's tables to its page, with labels instead of keys, and to its comparison.
 
-The comparison is the table that a study ends with: every protocol at its largest size.
+The comparison is the last table of a study: every protocol at its largest size.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Tables:
     overview: pa.Table
 
     def page(self, facts: Mapping[str, object], only: Sequence[str] = ()) -> Page:
-        """Return the study's page; series are shown in the order in which they were run.
+        """Return the study's page; series are in the order in which they were run.
 
         ``only`` names the protocols that the study was restricted to, if it was.
         """
         return study_page(self._measured(), self.overview.to_pylist(), facts, only)
 
     def findings(self) -> dict[str, list[str]]:
-        """Return, by experiment, what its page says in words."""
+        """Return, by experiment, the sentences of its page."""
         return {
             name: list(EXPERIMENTS[name].findings(points))
             for name, points in _run(self._measured()).items()
         }
 
     def verdicts(self, only: Sequence[str] = ()) -> list[dict[str, str]]:
-        """Return the claims that this study settled, each with its verdict and the main figure."""
+        """Return the claims that this study settled, each with its verdict and main figure."""
         return [
             {"id": row.id, "claim": row.claim, "verdict": row.verdict, "short": row.short}
             for row in claim_rows(self._measured(), only)
@@ -99,7 +99,7 @@ def _run(measured: Measured) -> dict[str, Points]:
 
 
 def _hero(run: Mapping[str, Points]) -> tuple[Experiment | None, Picture | None]:
-    """Return the picture that the page begins with: the one meant for it, or else the first."""
+    """Return the picture at the top of the page: a ``hero`` chart, or else the first chart."""
     every = [(EXPERIMENTS[name], chart) for name in run for chart in EXPERIMENTS[name].charts]
     for experiment, chart in sorted(every, key=lambda pair: not pair[1].hero):
         picture = _picture(experiment, chart, run[experiment.name])
@@ -121,7 +121,7 @@ TONES = {
 
 
 def claims_block(measured: Measured, only: Sequence[str] = ()) -> Claims:
-    """Return the claims of all papers, each a line with its verdict."""
+    """Return the claims of all papers, one line each, with verdicts."""
     lines = [
         ClaimLine(
             id=row.id,
@@ -145,7 +145,7 @@ def claims_block(measured: Measured, only: Sequence[str] = ()) -> Claims:
 
 
 def caption(order: Sequence[str]) -> str:
-    """Explain the short names in a picture: who published the protocol, and when."""
+    """Explain the short names in a picture: who published each protocol, and when."""
     told = []
     for info in PROTOCOLS.values():
         if info.short_name and any(f"({info.short_name})" in name for name in order):
@@ -163,7 +163,7 @@ def _label(experiment: str, key: str) -> str:
 
 
 def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
-    """Return what the page shows of one experiment; ``hero`` names the picture shown above."""
+    """Return the page's section on one experiment; ``hero`` names the picture shown above."""
     pictures = [_picture(experiment, chart, points) for chart in experiment.charts]
     fits = [_fits(experiment, points)] if experiment.fits else []
     about = ", ".join(filter(None, (experiment.paper, experiment.part)))
@@ -175,7 +175,7 @@ def part_of(experiment: Experiment, points: Points, hero: str = "") -> Section:
 
 
 def reservations(experiment: Experiment, points: Points) -> list[str]:
-    """Say which points are missing, because runs were overloaded, and which had not settled."""
+    """Say which points are missing because runs were overloaded, and which had not settled."""
     full, moving = [], []
     for facet in points.facets():
         for name in points.series(facet):
@@ -200,7 +200,7 @@ def reservations(experiment: Experiment, points: Points) -> list[str]:
 
 
 DRIFT = 0.02
-"""Two halves of a run that has settled differ by less than this share, or by chance only."""
+"""The halves of a settled run differ by less than this share, or only by chance."""
 _NAMED = 6
 
 
@@ -258,7 +258,7 @@ def _picture(experiment: Experiment, chart: Chart, points: Points) -> Picture:
 
 
 def _bands(experiment: Experiment, metric: str, facet: str, points: Points) -> list[dict[str, Any]]:
-    """Return, for each band, from the least to the most of its series at every x."""
+    """Return, for each band, the least and the most of its series at every x."""
     found = []
     for main, names in experiment.bands.items():
         lines = [points.means(metric, facet, name) for name in names]
@@ -288,7 +288,7 @@ def _curves(chart: Chart, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def _fits(experiment: Experiment, points: Points) -> Table:
-    """Return the exponents of an experiment's lines: fitted, then the first and the last local."""
+    """Return the exponents of an experiment's lines: fitted, first local and last local."""
     rows: list[tuple[object, ...]] = []
     around = {name for main, names in experiment.bands.items() for name in names if name != main}
     for facet in points.facets():
@@ -351,7 +351,7 @@ def comparison(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def comparison_title(rows: Iterable[Mapping[str, Any]], cast: str) -> str:
-    """Return the heading of a cast's rows: their size, and which rows differ from the others."""
+    """Return the heading of a cast's rows: their size, and the rows with another size."""
     own = [row for row in rows if row["cast"] == cast]
     n = max((row["processes"] for row in own), default=0)
     smaller = [f"{row['protocol']} at {row['processes']}" for row in own if row["processes"] < n]

@@ -1,6 +1,6 @@
-"""Run processes that are written out step by step, by names, on a schedule.
+"""Run step-by-step specifications of processes on a schedule.
 
-For what has no protocol: variants and answers that are specifications only.
+For variants and answers that exist only as specifications, not as protocols.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def play(
     *,
     warm_up: int,
 ) -> dict[str, Any]:
-    """Let every message of a schedule be sent and delivered; return what is measured of it.
+    """Send and deliver every message of a schedule; return the metrics of the run.
 
     ``send(row, place, dests)`` lets the process at a place send a message, and ``size`` returns
-    the bytes of control of a copy. What is not a message (``number`` is 0) counts as added, and
-    has random delays of the same mean.
+    the bytes of control of a copy. Packets that are not messages (``number`` is 0) count as added,
+    and have random delays of the same mean.
     """
     names, rng = schedule.names, np.random.default_rng(schedule.seed)
     place_of = {name: place for place, name in enumerate(names)}

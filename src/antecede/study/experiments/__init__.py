@@ -1,6 +1,6 @@
 """The experiments, one module each, in the order in which they are reported.
 
-Every module of this package defines one ``EXPERIMENT`` and is found by itself.
+Every module of this package defines one ``EXPERIMENT``, and is found automatically.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXPERIMENTS: Mapping[str, Experiment] = discovered()
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """Return the experiments of these names; all of them if no name is given."""
+    """Return the experiments with these names; all if no name is given."""
     wanted = list(dict.fromkeys(names)) or list(EXPERIMENTS)
     for name in wanted:
         require_known("experiment", name, EXPERIMENTS)
@@ -42,7 +42,7 @@ def require_known(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def execute(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one row of the grid as its experiment says, or as a plain run if that is not ours."""
+    """Run one grid row as its experiment says, or as a plain run if we have no such experiment."""
     experiment = EXPERIMENTS.get(row["experiment"])
     measure = measure_run if experiment is None else experiment.measure
     return measure(unpack(row))

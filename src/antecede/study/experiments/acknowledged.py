@@ -28,7 +28,7 @@ CASTS = ("unicast", "multicast")
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return optimal, and acknowledged with and without releases, as delays grow."""
+    """Return cases of optimal, and acknowledged with and without releases, as delays grow."""
     return [
         case
         for cast in CASTS

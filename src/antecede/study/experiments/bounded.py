@@ -16,9 +16,9 @@ DELAY = "exponential:0.05"
 CASTS = ("unicast", "multicast")
 KS, RST, SAME, MIXED = "optimal", "matrix", "bounded", "bounded:mixed"
 FACTORS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0)
-"""k as a multiple of n; the protocol needs more than n."""
+"""k as a multiple of n; the protocol needs k > n."""
 UNEVEN = {"uneven-10": 10, "uneven-30": 30}
-"""Facets in which half the processes have a lower limit: the number of processes."""
+"""The number of processes, by facet in which half of them have a lower limit."""
 _UNEVEN_FACTORS = (1.5, 2.5, 4.0)
 TOTAL, WITH_HEADERS = "total_bytes_per_message", "bytes_with_headers_per_message"
 
@@ -26,7 +26,7 @@ TOTAL, WITH_HEADERS = "total_bytes_per_message", "bytes_with_headers_per_message
 def cases(scale: Scale) -> list[Case]:
     """Return bounded over k beside optimal and matrix, and small runs with uneven k.
 
-    With k = n², the last, the bound never acts: anything saved there has other reasons.
+    At the last k, n², the bound never acts, so anything saved there has other reasons.
     """
     found = []
     n = scale.n_or(scale.side_n)
@@ -40,7 +40,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def _limits(n: int, factors: Iterable[float]) -> dict[float, int]:
-    """Return each k once, under its multiple of n; few processes leave no room for all factors."""
+    """Return the distinct values of k by multiple of n; with few processes, some coincide."""
     found: dict[int, list[float]] = {}
     for factor in factors:
         found.setdefault(min(max(n + 1, round(factor * n)), n * n), []).append(factor)
@@ -68,12 +68,12 @@ def _uneven_cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a run; the mixed series gives each process a limit of its own."""
+    """Measure a run; in the mixed series, each process has a limit of its own."""
     return _measure_mixed(task) if task.series == MIXED else measure_run(task)
 
 
 def _measure_mixed(task: Task) -> dict[str, Any]:
-    """Run bounded with a limit for each process, on its kernel: ``sim.run`` takes only one."""
+    """Run bounded with a limit per process, directly on its kernel: ``sim.run`` takes only one."""
     from antecede.sim.kernels.registry import KERNELS
     from antecede.sim.metrics import measure as metrics_of
 
@@ -88,7 +88,7 @@ def _measure_mixed(task: Task) -> dict[str, Any]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say which k makes the total least."""
+    """Say which k minimises the total."""
     for facet in points.facets():
         total = points.means(TOTAL, facet, SAME)
         best = points.level(TOTAL, facet, KS)
@@ -137,7 +137,7 @@ def _total_bytes(points: Points) -> Judgement | None:
 
 
 def _best(points: Points) -> str:
-    """Write which k costs least, without and with headers."""
+    """Say which k costs least, without and with headers."""
     told = []
     for cast in CASTS:
         lines = [points.means(metric, cast, SAME) for metric in (TOTAL, WITH_HEADERS)]

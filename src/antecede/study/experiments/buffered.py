@@ -17,9 +17,9 @@ FEWER = (0.03, 0.1, 0.4, 0.8, 0.9, 1.1)
 GAP = 0.1
 _N = 10
 _RECEIVED = 10_000
-"""A queue at a load of 0.9 forgets how it began only after hundreds of messages."""
+"""A queue at a load of 0.9 forgets its initial state only after hundreds of messages."""
 _HIGH, _SHORT = 0.8, 2_500
-"""Below such a load it forgets sooner, so quick runs are shorter."""
+"""Below this load a queue forgets sooner, so quick runs are shorter."""
 FACETS: dict[str, tuple[str, dict[str, Any]]] = {
     "reordering": ("paper", {"cast": "unicast"}),
     "fifo": ("paper", {"cast": "unicast", "fifo": True}),
@@ -27,20 +27,20 @@ FACETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 RST, PLAIN = "matrix", "buffered"
 BURSTS = "bursts"
-"""Sends directly follow each other there: the paper expects a delay, so it is not judged."""
+"""The facet in which sends follow each other directly: the paper expects delay, so no verdict."""
 
 
 def theory(load: float) -> float | None:
-    """Return the time to delivery in network delays that the queue M/E2/1 gives.
+    """Return the time to delivery, in network delays, in theory (the queue M/E2/1).
 
     A message occupies the queue for a round trip of two exponential delays, so it waits for 1.5
-    load / (1 - load) delays on average and then takes one. None where the queue is not stable.
+    load / (1 - load) delays on average and then takes one. None if the queue is not stable.
     """
     return 1 + 1.5 * load / (1 - load) if load < 1 else None
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return buffered and matrix as the round trip grows, to beyond what a queue can bear."""
+    """Return buffered and matrix as the round trip grows, until the queues are overloaded."""
     found = []
     for facet, (workload, more) in FACETS.items():
         for load in FEWER if scale.is_quick else LOADS:
@@ -121,7 +121,7 @@ def _meaning(limit: Limit) -> str:
 
 
 def _acknowledged(points: Points) -> list[float]:
-    """Return the bytes of acknowledgements, all that buffered sends, as shares of the matrix's."""
+    """Return buffered's only overhead, bytes of acknowledgements, as shares of the matrix's."""
     found = []
     for facet in points.facets():
         own = points.means("total_bytes_per_message", facet, PLAIN)
@@ -131,7 +131,7 @@ def _acknowledged(points: Points) -> list[float]:
 
 
 def _against_theory(points: Points) -> str:
-    """Compare the measured time to delivery with that of the queue M/E2/1."""
+    """Compare the measured time to delivery with the theory (the queue M/E2/1)."""
     line = points.line("latency_in_delays", "reordering", PLAIN)
     told = [
         f"{point} at {x:g} (theory {expected:.2f})"

@@ -16,7 +16,7 @@ KS = "optimal"
 SERIES = {name: KS if name == "printed" else f"optimal:{name}" for name in ENCODINGS}
 CASTS = ("unicast", "multicast", "broadcast")
 FEW: dict[str, dict[str, Any]] = {"groups": {}, "client_server": {"servers": 2}}
-"""Workloads in which nobody sends to everybody, and their arguments."""
+"""Workloads in which no process sends to all others, and their arguments."""
 BYTES, EVERYWHERE = "model_bytes_per_copy", "sent_everywhere"
 _N = 10
 _QUICK, _LONG = {"received": 40, "warm_up": 20}, {"received": 200, "warm_up": 100}
@@ -37,7 +37,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Write the logs of a run in one of the ways."""
+    """Measure the logs of a run in one encoding."""
     name = next(name for name, series in SERIES.items() if series == task.series)
     every = _replayed(task.schedule, task.warm_up)
     found = {key: value for key, value in every.items() if not key.startswith("bytes_")}
@@ -46,7 +46,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _replayed(schedule: Schedule, warm_up: int) -> dict[str, Any]:
-    """Replay a run with its logs; the cases of a schedule follow one another."""
+    """Replay a run with its logs; cached, because the cases of a schedule follow one another."""
     task = Task(KS, KS, {}, schedule, warm_up)
     base = run_task(KS, task)
     found = encodings(schedule, base.trace, warm_up=warm_up)
@@ -55,7 +55,7 @@ def _replayed(schedule: Schedule, warm_up: int) -> dict[str, Any]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say what the encodings save, and what need not be stored."""
+    """Say what the encodings save, and how much need not be stored."""
     for facet in points.facets():
         told = [
             f"{EXPERIMENT.label(series)} {line[0.0]}"

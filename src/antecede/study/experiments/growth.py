@@ -22,30 +22,30 @@ WIDTHS = {"unicast": 0.0, "multicast": 0.5, "broadcast": 1.0}
 """Destinations of a message as a share of n."""
 
 SLOW_N = 100
-"""Up to this n all delays are run; beyond it only the shorter ones, because logs get long."""
+"""Up to this n all delays are run; beyond it only shorter ones, because logs get long."""
 
 MANY_N = 200
 """Up to this n there are as many seeds as elsewhere, beyond it one."""
 
 HUGE_N = 500
 _HUGE_GAPS = 4
-"""Beyond ``HUGE_N`` a gap brings every process so many messages, except in unicast, that fewer gaps
-are enough: with 200 processes, entries per copy are the same to 0.2% after 4 gaps and after 40,
+"""Beyond ``HUGE_N``, each gap brings every process so many messages (except in unicast) that fewer
+gaps are enough: with 200 processes, entries per copy after 4 gaps and after 40 agree to 0.2%,
 destinations to 7%."""
 
 _DELAYS = 6
 _UNICAST = 4
 PRUNED, PRUNED_RATIO = "pruned", 0.5
-"""Pruned runs at the delay of ``overhead``, which judges how it grows."""
+"""Pruned runs at the delay of ``overhead``, the experiment that judges its growth."""
 _PRUNED_SLOW = 3
-"""In multicast it runs up to so many times the largest n of long delays: its logs get long too."""
+"""In multicast, pruned runs up to this multiple of the largest n of long delays."""
 
 
 def _settled(scale: Scale, cast: str, ratio: float, n: int) -> float:
-    """Return the length of the warm-up in gaps, which is also how long a run is measured.
+    """Return the length of the warm-up in gaps, which is also the measured length of a run.
 
     A copy is in transit, and then held, for several delays. In unicast a process hears from others
-    only once per gap, so that its log takes longer to fill.
+    only once per gap, so its log takes longer to fill.
     """
     if cast == "unicast":
         return _UNICAST * scale.gaps + _DELAYS * ratio
@@ -88,7 +88,7 @@ def _pruned(scale: Scale, cast: str, n: int) -> list[Case]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say with which power of n the entries per copy grow."""
+    """Say with what power of n the entries per copy grow."""
     for cast in points.facets():
         known = [
             f"n^{found.exponent:.2f} ({EXPERIMENT.label(series)})"
@@ -109,7 +109,7 @@ def _lines(points: Points, metric: str) -> dict[str, dict[float, float]]:
 
 
 def complement_units() -> tuple[int, float]:
-    """Return how many units one sender needs with complements in a small script, and n/2."""
+    """Return how many units one sender needs with complements in a small script, beside n/2."""
     names = tuple(f"p{number}" for number in range(10))
     sender = antecede.endpoint("optimal", process="p0", members=names)
     sender.send(names[1:7])
@@ -169,7 +169,7 @@ COUNTED = (
 )
 def _average(points: Points) -> Judgement | None:
     parts: list[str] = []
-    found: dict[str, list[tuple[float, float]]] = {}  # by what: share of n², last local exponent
+    found: dict[str, list[tuple[float, float]]] = {}  # by metric: share of n², last local exponent
     for metric, what in COUNTED:
         for name, line in _lines(points, metric).items():
             if fit(line) is None:

@@ -20,7 +20,7 @@ _DELAY = "exponential:0.01"
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return the three ways on the same schedules, as links get faster."""
+    """Return the three series on the same schedules, as links get faster."""
     found = []
     sizes = {f"n={n}": n for n in scale.chosen_sizes} or FACETS
     for facet, n in sizes.items():

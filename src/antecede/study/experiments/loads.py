@@ -1,4 +1,4 @@
-"""False causality over loads, casts and ways of sending: what [GK00] says remains.
+"""False causality over loads, casts and sending patterns: how much of it remains under [GK00].
 
 This experiment is the basis of claim 1.5; ``semantic`` judges it.
 """
@@ -23,8 +23,8 @@ FACETS: dict[str, tuple[str, dict[str, Any]]] = {
 SEMANTICS = {"probability": 0.5, "reach": 3}
 _RECEIVED = {"multicast": 2000}
 _FEWER = 250
-"""The search for false causality keeps every message's past: so many received, where each is to
-one destination, or else memory would not suffice."""
+"""Messages received per process when each has one destination: the search for false causality
+keeps every message's past, so more would not fit into memory."""
 RST, OURS = "matrix", "semantic"
 
 
@@ -47,7 +47,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how much is held falsely at the largest load."""
+    """Say how many copies are held falsely at the largest load."""
     for facet in points.facets():
         ours = points.line("false_held_fraction", facet, OURS)
         theirs = points.line("false_held_fraction", facet, RST)

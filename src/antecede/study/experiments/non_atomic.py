@@ -30,7 +30,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how many copies are held, and at which cost."""
+    """Say how many copies are held, and at what cost."""
     for cast in points.facets():
         ours, theirs = points.means(HELD, cast, OURS), points.means(HELD, cast, KS)
         sizes = points.ratios(BYTES, cast, OURS)

@@ -28,10 +28,10 @@ from antecede.study.prs_readings import (
 )
 
 DELAY = "exponential:0.05"
-"""The paper does not state its delays; ``crossover`` shows how little they matter for PRS."""
+"""Our choice: the paper does not state its delays; ``crossover`` shows their effect on PRS."""
 
 BUFFERED_DELAY = "exponential:0.02"
-"""A round trip of half a gap each way would be a load of 1; the bytes are the same."""
+"""A shorter delay, since half a gap each way would be a load of 1; the bytes are the same."""
 
 RST, PRUNED, KS = "matrix", "pruned", "optimal"
 SEMANTIC, BUFFERED = "semantic", "buffered"
@@ -62,7 +62,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def _buffered(scale: Scale, n: int, cast: str) -> list[Case]:
-    """Return the cases of buffered: unicast only, and not at a delay that overloads its queues."""
+    """Return the cases of buffered: only unicast, at a delay that does not overload its queues."""
     if cast != "unicast":
         return []
     arguments = scale.arguments(n=n, cast=cast, delay=scale.delay_or(BUFFERED_DELAY), side=True)
@@ -117,7 +117,7 @@ def findings(points: Points) -> Iterator[str]:
 def _at_largest(
     points: Points, metric: str, cast: str, names: tuple[str, ...] = (RST, PRS, PRUNED)
 ) -> tuple[float, dict[str, Point]] | None:
-    """Return the largest size at which all of them ran, and each one's point there."""
+    """Return the largest size at which all ``names`` ran, and their points there."""
     lines = {name: points.line(metric, cast, name) for name in names}
     sizes = set.intersection(*(set(line) for line in lines.values()))
     if not sizes:

@@ -29,7 +29,7 @@ CASTS = {
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return optimal and permits in every cast, with buffered where it can send at all."""
+    """Return optimal and permits in every cast, and buffered in the cast that it offers."""
     return [
         case
         for cast, names in CASTS.items()
@@ -39,7 +39,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how much longer messages take than under optimal, and in how many packets."""
+    """Say how much longer messages take than under optimal, and how many packets they need."""
     for cast in points.facets():
         ratios = points.ratios(LATENCY, cast, OURS)
         packets = points.means(PACKETS, cast, OURS)

@@ -1,9 +1,9 @@
 """Whether phases save extra messages: a guess of [SA00], section 5.
 
-[SA00] names a report of Mostefaoui and Theel (IRISA 1062, 1996) and describes nothing of it. What
-we could read is the abstract of a later paper of theirs [MT98]: timestamps are small because the
-computation is divided into phases. So this is our own: what was sent in an earlier phase is known
-to be delivered, and needs no entry.
+[SA00] cites a report of Mostefaoui and Theel (IRISA 1062, 1996) without describing it. We could
+only read the abstract of their later paper [MT98]: timestamps are small because the computation is
+divided into phases. So the design here is our own: messages of an earlier phase are known to be
+delivered, and need no entry.
 
 .. [MT98] A. Mostefaoui and O. Theel. "Shrinking timestamp sizes of event ordering protocols".
    ICPADS 1998. https://doi.org/10.1109/ICPADS.1998.741041
@@ -26,18 +26,18 @@ SHARES = (1.25, 2.0, 4.0)
 """k as a multiple of n."""
 N = 8
 EVERY = 3
-"""How many messages the coordinator sends from one phase to the next."""
+"""How many messages the coordinator sends per phase."""
 PACKETS, TOTAL = "extra_packets_per_message", "total_bytes_per_message"
 HEADERS, LATENCY = "bytes_with_headers_per_message", "latency_mean"
 _QUICK, _LONG = {"received": 24, "warm_up": 12}, {"received": 150, "warm_up": 50}
 
 
 class Process(specified.Process):
-    """A process of [SA00] that drops entries of phases in which all is delivered; for unicast.
+    """A process of [SA00] that drops entries of completely delivered phases; for unicast.
 
-    The first process is the coordinator. It tells all to enter phase p; each then reports how much
-    it has sent before, on each channel. The coordinator tells each how much it has to deliver, and
-    when all have, that the phases before p are over: 5 (n - 1) packets.
+    The first process is the coordinator. It tells all to enter phase p; each then reports how many
+    messages it sent before, on each channel. The coordinator tells each how many it must deliver,
+    and when all have, that the phases before p are over: 5 (n - 1) packets.
     """
 
     every = EVERY
@@ -64,20 +64,20 @@ class Process(specified.Process):
             self.enter(self.phase + 1)
 
     def tell(self, what: str, *more: object, to: tuple[str, ...] = ()) -> None:
-        """Send the others a packet of the phases."""
+        """Send the others a packet about phases."""
         for j in to or self.names:
             if j != self.i:
                 self.outbox.append(Copy(self.i, j, 0, frozenset(), (what, *more)))
 
     def replace(self, j: str) -> None:
-        """Count what goes to j apart: its entry may have been dropped."""
+        """Count the messages to j separately: their entry may have been dropped."""
         self.sent[j] += 1
         self.m = {cell: n for cell, n in self.m.items() if cell[1] != j}
         self.m[self.i, j] = self.sent[j]
         self.phases[self.i, j, self.sent[j]] = self.phase
 
     def enter(self, phase: int) -> None:
-        """Begin a phase, and report how much was sent before."""
+        """Begin a phase, and report how many messages were sent before."""
         self.phase = phase
         row = tuple(self.sent[j] for j in self.names)
         if self.i == self.coordinator:
@@ -86,7 +86,7 @@ class Process(specified.Process):
             self.tell("report", row, to=(self.coordinator,))
 
     def report(self, i: str, row: tuple[int, ...]) -> None:
-        """Take a report; when all are there, tell each how much it has to deliver."""
+        """Note a report; when all have arrived, tell each process how many it must deliver."""
         self.rows[i] = row
         if len(self.rows) == len(self.names):
             self.left = set(self.names)
@@ -99,7 +99,7 @@ class Process(specified.Process):
             self.rows = {}
 
     def finish(self, j: str) -> None:
-        """Take the word of j that it has delivered all; when all have, the phases are over."""
+        """Note that j has delivered all its messages; when all have, the phases are over."""
         self.left.discard(j)
         if not self.left:
             self.tell("over", self.phase)
@@ -115,7 +115,7 @@ class Process(specified.Process):
         self.phases = {name: p for name, p in self.phases.items() if name in live}
 
     def receive(self, copy: Copy) -> list[Copy]:
-        """Take a message, an extra one, or a packet of the phases."""
+        """Receive a message, an extra message, or a packet about phases."""
         control = cast("tuple[Any, ...]", copy.control)
         delivered: list[Copy] = []
         match control:
@@ -142,11 +142,11 @@ class Process(specified.Process):
         return delivered
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether a message can be delivered, or an extra one has its turn."""
+        """Return whether a message can be delivered, or it is the turn of an extra message."""
         return all(n <= self.deliv[k] for k, d, n, _ in _entries(copy) if d == self.i)
 
     def merge(self, copy: Copy) -> None:
-        """M_i takes in M_m, without what is over."""
+        """Merge M_m into M_i, without the phases that are over."""
         for k, d, n, phase in _entries(copy):
             if d != self.i and phase >= self.over and n > self.m.get((k, d), 0):
                 self.m[k, d] = n

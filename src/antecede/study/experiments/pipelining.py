@@ -11,7 +11,7 @@ from antecede.study.design import Case, Chart, Experiment, Scale, paper
 from antecede.study.points import Points
 
 STAYS = (0.0, 0.5, 0.8, 0.95)
-"""How likely a sender is to stay with its receiver; at 0 it chooses among all others."""
+"""The probability that a sender stays with its receiver; at 0 it chooses among all others."""
 LOADS = {"load=0.4": 0.4, "load=0.8": 0.8}
 PLAIN, PIPELINED = "buffered", "buffered:pipelined"
 _N = 10

@@ -14,16 +14,16 @@ from antecede.study.replays import KINDS, redundancy
 _N = 8
 _QUICK_LENGTHS = (12, 24, 48)
 _LENGTHS = (50, 100, 200, 400)
-"""Messages received per process; a first half of the same length is not measured."""
+"""Messages received per process; the first half of them is not measured."""
 _DELAY = "exponential:0.05"
 _BYTES = "model_bytes_per_copy"
 ALL = "pruned"
 WITHOUT = {f"pruned:without-{kind}": kind for kind in KINDS}
-"""Each series that leaves one kind of pruning out, and the kind."""
+"""The series that leave out one kind of pruning, and that kind."""
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return pruned with all four kinds, and with each left out, over the length of the run."""
+    """Return pruned with all four kinds, and without each of them, over the length of the run."""
     found = []
     lengths = _QUICK_LENGTHS if scale.is_quick else _LENGTHS
     for cast in ("unicast", "multicast"):
@@ -37,7 +37,7 @@ def cases(scale: Scale) -> list[Case]:
 def measure(task: Task) -> dict[str, Any]:
     """Replay a run with one kind of pruning left out.
 
-    All variants deliver at the same moments, as optimal does, whose run is the fastest to make.
+    All variants deliver at the same moments as optimal, so the run is optimal's, the fastest.
     """
     base = run_task("optimal", task)
     kind = WITHOUT.get(task.series)
@@ -49,7 +49,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def _factors(points: Points, cast: str) -> dict[str, dict[float, float]]:
-    """Return, by series and length, bytes per copy as a multiple of those with all pruned."""
+    """Return, by series and length, bytes per copy as a multiple of those with all pruning."""
     base = points.means(_BYTES, cast, ALL)
     found = {}
     for series in points.series(cast):
@@ -61,7 +61,7 @@ def _factors(points: Points, cast: str) -> dict[str, dict[float, float]]:
 
 
 def _growth(factors: dict[float, float]) -> float:
-    """Return the factor between the last two lengths, each double the one before (1 if one)."""
+    """Return the growth from the last length but one to the last (1 if there is only one)."""
     last = sorted(factors)[-2:]
     return factors[last[-1]] / factors[last[0]]
 

@@ -1,4 +1,4 @@
-"""What a replicated store saves if dependence grows by reads, not by deliveries: [HKS18]."""
+"""What a replicated store saves if reads create dependence, not deliveries: [HKS18]."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N = 10
 BYTES, HELD = "model_bytes_per_copy", "held_fraction"
 _GAP, _DELAY = 0.1, 0.05
 _QUICK, _LONG = (8, 12), (50, 150)
-"""How many writes of each process are not measured, and then how many are."""
+"""How many writes of each process are not measured, and how many are measured after them."""
 
 
 class Operation(NamedTuple):
@@ -62,7 +62,7 @@ def operations(
     writes: int,
     reads: float,
 ) -> list[Operation]:
-    """Return what everybody does; writes are the same, however much is read in between."""
+    """Return every process's operations; the writes do not depend on the number of reads."""
     found, keys = [], sorted(where)
     reading = Random(rng.random())  # noqa: S311 - a workload, not a secret
     for process in members:
@@ -119,9 +119,9 @@ def _run(
     write: Callable[[Operation], tuple[Packet, ...]],
     receive: Callable[[Packet], int],
 ) -> dict[str, Any]:
-    """Let everything happen; return what the copies of later writes carried, and how many waited.
+    """Carry out all operations; return what copies of the later writes carried and how many waited.
 
-    The last packets arrive when nobody writes any more, so they are measured, too.
+    The last packets arrive after the last write, and are measured too.
     """
     flying: list[tuple[float, int, Packet]] = []
     entries = held = deliveries = 0
@@ -154,7 +154,7 @@ def _run(
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say what the store carries and holds beside optimal."""
+    """Compare what the store carries and holds with optimal."""
     for facet in points.facets():
         base, waits = points.means(BYTES, facet, KS), points.means(HELD, facet, KS)
         ours, held = points.means(BYTES, facet, OURS), points.means(HELD, facet, OURS)

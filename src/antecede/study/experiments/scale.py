@@ -15,7 +15,7 @@ _DELAY = "exponential:0.02"
 _GAP = 0.1
 LEVELS = "hierarchy:levels"
 LENGTHS = {"broadcast": (12, 4), "unicast": (20, 20)}
-"""How many messages each process receives that are measured, and before that."""
+"""How many messages per process are measured, and how many are received before that."""
 MANY = {
     ("broadcast", "flooding"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
     ("broadcast", "tree"): (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000),
@@ -28,7 +28,7 @@ MANY = {
     ("unicast", LEVELS): (16, 64, 256, 1_024),
     ("unicast", "optimal"): (100, 300, 1_000, 2_000),
 }
-"""The numbers of processes by cast and series: as many as a kernel, or endpoints, can run."""
+"""The numbers of processes by cast and series: up to what a kernel, or endpoints, can run."""
 FEW = {
     ("broadcast", "flooding"): (30, 100, 300, 1_000),
     ("broadcast", "tree"): (30, 100, 300, 1_000),
@@ -42,7 +42,7 @@ FEW = {
     ("unicast", "optimal"): (10, 20, 50, 100),
 }
 FIVE_N, TWO_N = 300, 5_000
-"""Up to the first of these numbers there are five seeds, up to the second two, beyond it one."""
+"""Up to the first number of processes there are five seeds, up to the second two, beyond it one."""
 BYTES, HEADED, LATENCY, PACKETS, WORK = (
     "control_bytes_per_delivery",
     "bytes_with_headers_per_delivery",
@@ -51,7 +51,7 @@ BYTES, HEADED, LATENCY, PACKETS, WORK = (
     "microseconds_per_delivery",
 )
 FAR = (10**6, 10**9)
-"""Numbers of processes that nobody runs here: what the fits say of them is an extrapolation."""
+"""Numbers of processes too large to run: what the fits say of them is an extrapolation."""
 METRICS = {
     BYTES: "bytes of control per delivery, with added packets",
     LATENCY: "seconds from send to delivery",
@@ -59,7 +59,8 @@ METRICS = {
     WORK: "microseconds of work per delivery",
 }
 SIZES_LEAST, ERROR_MOST, GROWTH_LEAST = 4, 0.2, 0.05
-"""What is extrapolated was run at so many sizes; its exponent is known so well, and is no less."""
+"""To be extrapolated, a line needs this many sizes, at most this error of its exponent, and at
+least this exponent."""
 
 Part = Any
 """A process, or a list of such parts that begins with their representative."""
@@ -87,7 +88,7 @@ def _seeds(n: int) -> int:
 def cases(scale: Scale) -> list[Case]:
     """Return all series at sizes that grow by about three.
 
-    Broadcasts come at one rate however many processes there are; in unicast everybody sends.
+    Broadcasts come at one rate for any number of processes; in unicast, every process sends.
     """
     found = []
     for (cast, series), sizes in (FEW if scale.is_quick else MANY).items():
@@ -108,13 +109,13 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a run with all packets that were added, wherever they were passed on.
+    """Measure a run with all added packets, including relayed ones.
 
-    What a process adds depends on what the last of them was about, so the whole run counts.
+    An added packet may be about messages of the warm-up, so the whole run counts.
     """
     found = run_task(task.protocol, task)
     figures, trace, schedule = metrics(task, found), found.trace, task.schedule
-    # Of the copies that others pass on, few leave their sender in a packet of their own.
+    # Of the copies that others relay, few leave their sender in a packet of their own.
     direct = (trace.entries > 0) | (trace.arrived == trace.posted + schedule.delays)
     packets = int(direct.sum()) + int(trace.added.sum())
     carried = float(figures["model_bytes_per_copy"] or 0) * schedule.copies
@@ -128,7 +129,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how each series grows, and what that would mean for numbers that nobody has run."""
+    """Say how each series grows, and what that would mean for numbers too large to run."""
     for cast in points.facets():
         for metric, words in METRICS.items():
             lines = {
@@ -153,7 +154,7 @@ def findings(points: Points) -> Iterator[str]:
 
 
 def can_be_extrapolated(line: dict[float, float]) -> bool:
-    """Tell whether a line grows, and its exponent is known well enough to say what that means."""
+    """Return whether a line grows with an exponent known well enough to extrapolate it."""
     found = fit(line)
     if found is None or len(line) < SIZES_LEAST:
         return False

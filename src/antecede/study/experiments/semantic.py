@@ -32,7 +32,7 @@ LOADS = "loads"
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return semantic and matrix on the same schedules, as more and more messages depend."""
+    """Return semantic and matrix on the same schedules, as more messages depend on something."""
     found = []
     for facet, delay in DELAYS.items():
         for probability in scale.thin(PROBABILITIES):
@@ -156,7 +156,7 @@ def _percent(point: Point) -> str:
 
 
 def _tails(points: Points) -> str:
-    """Say what heavy tails change, where the delay equals the gap."""
+    """Say what heavy tails change when the delay equals the gap."""
     told = []
     for facet in points.facets():
         line = points.means("false_held_fraction", facet, OURS)

@@ -1,4 +1,4 @@
-"""Semantic causal order without matrices, which [GK00] says is possible and does not show."""
+"""Semantic causal order without matrices, which [GK00] claims possible without showing how."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how much less is carried than two matrices, and how long messages are held."""
+    """Say how much less than two matrices a message carries, and how long messages are held."""
     for cast in points.facets():
         ours, theirs = (points.means(BYTES, cast, name) for name in (OURS, MATRICES))
         shares = [ours[x] / theirs[x] for x in ours if theirs.get(x)]

@@ -19,11 +19,11 @@ PARTS = (1, 5, 20)
 CASTS = ("unicast", "multicast")
 HELD = "held_fraction"
 ALONE = 0
-"""The group of a message that belongs to no non-atomic event; it differs from all."""
+"""The group of a message that belongs to no non-atomic event; it differs from all others."""
 
 
 class Entry(NamedTuple):
-    """A message's group, and by destination the group of a later message to it, or ALONE."""
+    """A message's group and, by destination, the group of a later message to it, or ALONE."""
 
     group: int
     guards: dict[str, int]
@@ -33,7 +33,7 @@ Log = dict[tuple[str, int], Entry]
 
 
 class Control(NamedTuple):
-    """The group of a message, and O_M; as in [KS98], what is absent and older is done."""
+    """The group of a message, and O_M; as in [KS98], an older, absent entry is finished."""
 
     group: int
     newest: dict[str, int]
@@ -43,7 +43,7 @@ class Control(NamedTuple):
 class Process(Specified):
     """A process that orders m before M only if their groups differ.
 
-    The logs are those of [KS98], but a message x to d, sent after m in another group, stands for m
+    The logs are those of [KS98], but a message x to d, sent after m in another group, replaces m
     at d only for messages of groups other than its own. So d stays in m's entry, guarded by the
     group of x, until a message of yet another group, or of none, follows m to d as well.
     """
@@ -52,11 +52,11 @@ class Process(Specified):
         super().__init__()
         self.j = me
         self.newest = dict.fromkeys(names, 0)
-        """By sender, its latest message that is known here; all before it are known too."""
+        """By sender, its latest message known here; all its earlier messages are known too."""
         self.log: Log = {}
         self.delivered: set[tuple[str, int]] = set()
         self.group = ALONE
-        """The group of the last message that was sent or delivered here."""
+        """The group of the last message sent or delivered here."""
 
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Send a message; ``after`` is its group."""
@@ -78,7 +78,7 @@ class Process(Specified):
         self.log[self.j, number] = Entry(group, dict.fromkeys(dests, ALONE))
 
     def guarded(self, dests: frozenset[str], group: int) -> Log:
-        """Return the log after a message of a group to some destinations."""
+        """Return the log after a message of ``group`` to ``dests``."""
         found: Log = {}
         for name, entry in self.log.items():
             guards = dict(entry.guards)
@@ -92,7 +92,7 @@ class Process(Specified):
         return found
 
     def is_ready(self, copy: Copy) -> bool:
-        """Tell whether the messages of other groups that name this process are delivered."""
+        """Return whether all messages of other groups that name this process are delivered."""
         group, _, o_m = read(copy)
         return all(
             name in self.delivered
@@ -111,11 +111,11 @@ class Process(Specified):
         for name in self.log.keys() | theirs.keys():
             if name not in theirs:
                 if name[1] <= newest[name[0]]:
-                    continue  # they know that it is done
+                    continue  # the sender knows that it is finished
                 entry = self.log[name]
             elif name not in self.log:
                 if name[1] <= self.newest[name[0]]:
-                    continue  # it is known here that it is done
+                    continue  # it is known here to be finished
                 entry = theirs[name]
             else:
                 entry = united(self.log[name], theirs[name])
@@ -129,12 +129,12 @@ class Process(Specified):
 
 
 def read(copy: Copy) -> Control:
-    """Return what a copy carries."""
+    """Return the control that a copy carries."""
     return cast("Control", copy.control)
 
 
 def united(ours: Entry, theirs: Entry) -> Entry:
-    """Return what is left of an entry that two logs have: two different guards are enough."""
+    """Return the union of an entry in two logs; two different guards release a destination."""
     guards = {}
     for d in ours.guards.keys() & theirs.guards.keys():
         both = {ours.guards[d], theirs.guards[d]} - {ALONE}
@@ -144,7 +144,7 @@ def united(ours: Entry, theirs: Entry) -> Entry:
 
 
 def size(copy: Copy) -> int:
-    """Return the bytes of control: 2 for an id, 4 for a clock or a group; tops count as entries."""
+    """Return the bytes of control: 2 for an id, 4 for a clock or group; tops count as entries."""
     group, newest, o_m = read(copy)
     tops = sum(number > 0 and (i, number) not in o_m for i, number in newest.items())
     total = 4 * (group != ALONE) + 6 * tops
@@ -155,7 +155,7 @@ def size(copy: Copy) -> int:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return the answer as events have more parts, and without events, which is optimal."""
+    """Return our answer as events have more parts, and without events, which is optimal."""
     found = []
     for cast_ in CASTS:
         chosen = arguments(scale, cast=cast_, delay=0.5)
@@ -169,7 +169,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Let each message continue the event of its sender's last one, sent or delivered, or not."""
+    """Measure a run in which a message may continue the event of its sender's last message."""
     schedule, parts = task.schedule, task.options.get("parts", 0)
     processes = [Process(name, schedule.names) for name in schedule.names]
     rng, count = np.random.default_rng(schedule.seed), 0
@@ -186,7 +186,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say how many copies wait, and at which cost."""
+    """Say how many copies wait, and at what cost."""
     for facet in points.facets():
         ours, theirs = points.means(HELD, facet, OURS), points.level(HELD, facet, KS)
         sizes = _ratios(points, BYTES, facet)

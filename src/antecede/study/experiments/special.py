@@ -15,11 +15,11 @@ _DELAY = "exponential:0.02"
 RING = "ring"
 HIERARCHIES = ("hierarchy", "hierarchy:matrix", "hierarchy:levels")
 CLUSTERS = {"clusters-5": 5, "clusters-12": 12}
-"""With two representatives causal order would be FIFO, and prove nothing."""
+"""The number of processes by facet; with two representatives causal order would just be FIFO."""
 _CLUSTERED = 10
-"""Hierarchies have no kernel: there each process receives so many messages per point of a scale."""
+"""Messages received per process and point of a scale: hierarchies have no kernel."""
 _LARGE = 4
-"""How many processes a cluster has."""
+"""The number of processes in a cluster."""
 SERIES = {
     "broadcast": ("optimal", "matrix", "broadcast", "context", "serial", "two_hop"),
     "multicast": ("optimal", "matrix", "serial", "serial:all", "central"),
@@ -28,12 +28,12 @@ SERIES = {
     "clusters-5": ("optimal", "matrix", *HIERARCHIES),
     "clusters-12": ("optimal", "matrix", *HIERARCHIES),
 }
-"""What runs in each facet. Who has the token passes it on, so that no two sends cross: there even
-synchronous does not deadlock."""
+"""The series of each facet. In the ring, only the process with the token sends, so no two sends
+cross, and even synchronous does not deadlock."""
 
 
 def options_of(series: str, facet: str) -> dict[str, Any]:
-    """Return the options of a series: clusters of four, in three levels two of them below two."""
+    """Return the options of a series: clusters of four; with levels, three levels of them."""
     if series == "serial:all":
         return {"entries": "all"}
     if series not in HIERARCHIES:
@@ -46,7 +46,7 @@ def options_of(series: str, facet: str) -> dict[str, Any]:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return the special cases beside optimal and matrix, where each applies."""
+    """Return the special cases beside optimal and matrix, each in the facets it applies to."""
     found = []
     received = min(scale.side, 60 if scale.is_quick else 100)
     for facet, names in SERIES.items():
@@ -113,7 +113,7 @@ def _costs(points: Points) -> Judgement | None:
 
 
 def _compared(points: Points) -> str:
-    """Compare what can be done otherwise: entries on the token, matrix among representatives."""
+    """Compare alternatives: entries on the token, and the matrix among representatives."""
     told = [("A serialised multicast with the entries on the token", *SERIES_ON_TOKEN)]
     for facet, count in CLUSTERS.items():
         told.append(

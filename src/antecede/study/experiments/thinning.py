@@ -1,4 +1,4 @@
-"""How empty the matrix of [SA00] is where its bound does not act: own column, and clearing."""
+"""How empty the matrix of [SA00] is when its bound does not act: own column, and clearing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RST, CELLS, OWN, CLEARED = "matrix", "matrix:cells", "matrix:own-column", "bound
 SIZES = (6, 12, 24)
 LONGER = (10, 20, 30, 50)
 _SETTLED = 12
-"""After so many deliveries per process and process, the cells of a matrix have settled."""
+"""After this many deliveries per pair of processes, the cells of a matrix have settled."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -35,7 +35,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a run; for the cells of the matrix, replay it and count them."""
+    """Measure a run; if its series counts cells of the matrix, replay the run to count them."""
     if task.series not in (CELLS, OWN):
         return measure_run(task)
     with_own, without, rest = _replayed(task.schedule, task.warm_up)
@@ -44,7 +44,7 @@ def measure(task: Task) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _replayed(schedule: Schedule, warm_up: int) -> tuple[dict[str, Any], ...]:
-    """Replay a run of the matrix once for both of the cases that need it; they follow another."""
+    """Replay a run of the matrix; cached for the two cases that need it, one after the other."""
     task = Task(RST, RST, {}, schedule, warm_up)
     base = run_task(RST, task)
     rest = {**timing(task, base.trace), "seconds": base.metrics["seconds"]}
@@ -52,7 +52,7 @@ def _replayed(schedule: Schedule, warm_up: int) -> tuple[dict[str, Any], ...]:
 
 
 def findings(points: Points) -> Iterator[str]:
-    """Say what is left of the matrix at the largest size."""
+    """Say how much is left of the matrix at the largest size."""
     for cast in points.facets():
         told = []
         for series in (CELLS, OWN, CLEARED):

@@ -15,7 +15,7 @@ DELAYS = {"seconds": "exponential:2", "minutes": "exponential:120"}
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return the protocols that work without a matrix, on the file's messages."""
+    """Return the protocols that need no matrix, on the file's messages."""
     if scale.traffic is None:
         return []
     return [
@@ -27,7 +27,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a run, and the size of the matrix that it does without."""
+    """Measure a run, and the size of the matrix that it avoids."""
     return {**measure_run(task), "matrix_bytes": 4 * task.schedule.n**2}
 
 

@@ -1,4 +1,4 @@
-"""What the variants of the optimal protocol gain: section 4.5 of [KS98]."""
+"""What the variants of the optimal protocol save: section 4.5 of [KS98]."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _gains(points: Points) -> Judgement | None:
 
 
 def _figures(points: Points, series: str) -> str:
-    """Write what a variant does to bytes and logs, with the intervals of its own figures."""
+    """Say what a variant does to bytes and logs, with the intervals of its own figures."""
     log, sizes = _ratios(points, _LOG, series), _ratios(points, _BYTES, series)
     return "; ".join(
         f"{EXPERIMENT.facet_label(facet)}: bytes x{sizes[facet]:.2f} "
@@ -116,7 +116,7 @@ def _figures(points: Points, series: str) -> str:
 
 
 def _messages(points: Points) -> str:
-    """Write what each variant does to the bytes of a message, without and with headers."""
+    """Say what each variant does to the bytes of a message, without and with headers."""
     return "; ".join(
         f"{EXPERIMENT.label(series)} "
         + ", ".join(
@@ -131,7 +131,7 @@ def _messages(points: Points) -> str:
 
 
 def _ratios(points: Points, metric: str, series: str) -> dict[str, float]:
-    """Return, by facet, a variant's metric as a multiple of the algorithm's as printed."""
+    """Return, by facet, a variant's metric as a multiple of the printed algorithm's."""
     found = {}
     for facet in points.facets():
         base, own = points.level(metric, facet, PRINTED), points.level(metric, facet, series)

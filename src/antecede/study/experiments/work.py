@@ -1,8 +1,8 @@
 """What a send and a receipt cost in the worst case: section 6.2 of [KS98], and [GK00] beside RST.
 
-The worst case is the log of theorem 8: everyone has sent to everyone, one process has heard of it
-all, and nothing is known to be delivered. Operations are counted, not timed: how many entries of a
-log, or pairs of entries, a step looks at, and how many cells of a matrix.
+The worst case is the log of theorem 8: every process has sent to every other, one process has heard
+of all of it, and no message is known to be delivered. Operations are counted, not timed: how many
+entries of a log, pairs of entries or cells of a matrix a step looks at.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Log = dict[Entry, frozenset[int]]
 
 
 def worst(n: int) -> Log:
-    """Return the log that theorem 8 makes for process 0 among n: sender and clock to destinations.
+    """Return the log of theorem 8 for process 0 among n: destinations by sender and clock.
 
-    Every process but the first has sent to every other but the first, one by one.
+    Every process except the first has sent to every other except the first, one by one.
     """
     log: Log = {}
     for sender in range(1, n):
@@ -40,7 +40,7 @@ def worst(n: int) -> Log:
 
 
 def send_printed(log: Log, dests: frozenset[int]) -> tuple[int, dict[int, Log]]:
-    """SND(2) as printed: go through the log for each destination. Return operations and O_M."""
+    """SND(2) as printed: scan the log for each destination. Return operations and O_M."""
     count, sent = 0, {}
     for dest in dests:
         sent[dest] = dict[Entry, frozenset[int]]()
@@ -52,7 +52,7 @@ def send_printed(log: Log, dests: frozenset[int]) -> tuple[int, dict[int, Log]]:
 
 
 def send_common(log: Log, dests: frozenset[int]) -> tuple[int, dict[int, Log]]:
-    """SND(2) with the common computation: once for all, then what differs. Return the same."""
+    """SND(2) with a common part for all destinations, then the differences. Return the same."""
     count, common = 0, dict[Entry, frozenset[int]]()
     own: dict[int, Log] = {dest: {} for dest in dests}
     for entry, remaining in log.items():
@@ -83,7 +83,7 @@ def merge_printed(log: Log, o_m: Log) -> tuple[int, Log]:
 
 
 def merge_sorted(log: Log, o_m: Log) -> tuple[int, Log]:
-    """RCV(4) on logs by sender and clock: each entry once. Return operations and LOG."""
+    """RCV(4) on logs sorted by sender and clock: each entry once. Return operations and LOG."""
     count = 0
     newest: list[dict[int, int]] = [{}, {}]
     for place, one in enumerate((log, o_m)):
@@ -96,7 +96,7 @@ def merge_sorted(log: Log, o_m: Log) -> tuple[int, Log]:
 
 
 def _joined(log: Log, o_m: Log, dead: set[Entry]) -> Log:
-    """Return the union of what is left; where both have an entry, its common destinations."""
+    """Return the union of the remaining entries; a common entry keeps the common destinations."""
     merged = {entry: log.get(entry, dests) & dests for entry, dests in o_m.items()}
     return {entry: dests for entry, dests in (log | merged).items() if entry not in dead}
 
@@ -116,9 +116,10 @@ class Cells(dict[str, int]):
 
 
 def cells(protocol: str, n: int) -> int:
-    """Return how many cells of its matrices a process looks at for a message and its delivery.
+    """Return how many matrix cells a process looks at for a message and its delivery.
 
-    The process runs the specification, the paper's steps one by one, and depends on what it sent.
+    The process runs the specification, the paper's steps one by one. The message depends on an
+    earlier one.
     """
     names = tuple(f"p{number}" for number in range(n))
     make = import_module(f"antecede.protocols.specs.{protocol}").Process
@@ -139,7 +140,7 @@ def _counting(process: Specified) -> Specified:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """Return each step at each size; chance plays no part, so there is one seed."""
+    """Return each step at each size; nothing is random, so there is one seed."""
     places = [(LOGS, step, "optimal") for step in STEPS]
     places += [(CELLS, name, name) for name in (RST, SEMANTIC)]
     return [
@@ -166,7 +167,7 @@ def operations(series: str, n: int) -> int:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Count the operations of a step; the schedule only says how many processes there are."""
+    """Count the operations of a step; only the number of processes in the schedule matters."""
     found = operations(task.series, task.schedule.n)
     return {"deliveries": 0, "seconds": 0.0, OPERATIONS: found}
 
