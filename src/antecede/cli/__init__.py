@@ -1,6 +1,6 @@
-"""The command line: one file per verb, each parses, calls, prints and sets the exit status.
+"""The command line: one file per verb, which parses, calls, prints and sets the exit status.
 
-What they print may hold names from logs and paths, and so any character.
+Printed names and paths come from logs, so they may contain any character.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 
 
 def printable(text: str) -> str:
-    """Return text with control characters and half characters escaped, so that it stays a line."""
+    """Return text as one line: with control characters and lone surrogates escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def tolerate_any_character() -> None:
-    """Let standard output escape what its encoding lacks, as standard error does."""
+    """Let standard output escape characters that its encoding lacks, as standard error does."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")

@@ -122,7 +122,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     from antecede.report import advise_page as page
     from antecede.report.advise_page import messages_in_words
 
-    # The page has all columns, and remarks on what is skipped.
+    # The page has all columns, and remarks on skipped protocols.
     for words in (result["reason"], result["need"]):
         if words:
             say(words)
@@ -134,7 +134,7 @@ def _show(result: dict[str, Any], costs: Sequence[Cost], path: Path) -> None:
     console = Console(markup=False)
     table = fitted_table(
         console,
-        # Heads in several lines leave room for large numbers.
+        # Headings of several lines leave room for large numbers.
         [heads[k].replace(" ", "\n").replace("/", "\n/") for k in shown],
         [[row[k] for k in shown] for row in page.cells(records, result)],
         left=[at for at, k in enumerate(shown) if heads[k] in {"protocol", "status"}],

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from antecede.audit.verdicts import Asked
     from antecede.events.log import Source
 
-#: Where the help shows options about the verdict, and about other tools.
+#: The help's panels for options about the verdict, and about other tools.
 _VERDICT, _TOOLS = "Verdict and exit status", "For other tools"
 AssumeComplete = Annotated[
     bool,
@@ -134,7 +134,7 @@ RUN_BY_RUN = (
     "If a process was restarted and numbers its messages anew, audit each run by itself: "
     "messages of different runs that share an id count as one."
 )
-#: Logs with fewer events are audited sooner without Spark, on two cores.
+#: Logs with fewer events are audited faster without Spark, on two cores.
 SPARK_FROM = 20_000_000
 EXIT_CODES = {"ordered": 0, "broken": 1, "undecidable": 2}
 
@@ -221,7 +221,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Call:
-    """What the command line asks for."""
+    """The request of the command line."""
 
     form: str | None
     how: tuple[str | None, str | None, str | None, str | None]
@@ -246,7 +246,7 @@ class _Call:
     def run(self, logs: list[Path], *, are_kept: bool = True) -> int:
         """Audit files, write and print the results, and return the exit status.
 
-        Files that are not kept are not what annotations point at.
+        Annotations do not point at files that are not kept.
         """
         from antecede.audit.results import allowance, write_results
         from antecede.audit.small import audit_small, form_of_small
@@ -302,7 +302,7 @@ class _Call:
         audited: Mapping[str, AuditedFile],
         paths: Sequence[str],
     ) -> None:
-        """Write what continuous integration reads."""
+        """Write the files and annotations that continuous integration reads."""
         if not (self.junit or self.sarif or self.github):
             return
         import antecede
@@ -338,10 +338,10 @@ class _Call:
 
 
 def _heard(call: _Call, address: str, every: float | None) -> int:
-    """Receive spans until stopped, audit them now and then and at the end; return the status."""
+    """Receive spans until stopped, audit them regularly and at the end; return the status."""
     from antecede.events.listener import Listener
 
-    # Shells let what they start in the background ignore SIGINT; scripts stop it by SIGTERM.
+    # Shells let background processes ignore SIGINT; scripts stop them by SIGTERM.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antecede-") as place:
@@ -368,7 +368,7 @@ def _heard(call: _Call, address: str, every: float | None) -> int:
 
 @dataclass
 class _Run:
-    """One audit of a log that is not small, by an engine or, if none is asked for, as suits it."""
+    """One audit of a log that is not small, by the requested engine or the one that suits it."""
 
     read: Callable[[], list[Source]]
     asked: Asked
@@ -382,7 +382,7 @@ class _Run:
         return self.read()
 
     def here(self) -> dict[str, AuditedFile] | None:
-        """Audit in this process; None if Spark is asked for, or better."""
+        """Audit in this process; None if Spark is requested, or better."""
         from antecede.audit.small import BYTES_MAX
 
         if self.engine != "local":
@@ -402,13 +402,13 @@ class _Run:
 
 
 def wants_spark_only(ctx: typer.Context, *, local: bool) -> bool:
-    """Return whether options of Spark were given; refuse them beside --local."""
+    """Return whether options of Spark were given; refuse them together with --local."""
     require_no_spark(ctx, local=local)
     return any(is_given(ctx, name) for name in ("master", "windows", "memory", "wait"))
 
 
 def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
-    """Return the options on reading a small log, as ``log_options`` does."""
+    """Return the options for reading a small log, as ``log_options`` does."""
     names = [str(path) for path in logs]
     given: dict[str, Any] = {"log": names[0] if len(names) == 1 else names, "format": form}
     given |= dict.fromkeys(("pattern", "send", "deliver", "delimiter"))
@@ -416,27 +416,27 @@ def _small_options(logs: Sequence[Path], form: str) -> dict[str, Any]:
 
 
 def _hint(events: int) -> None:
-    """Say that Spark does not pay for a log, if it does not."""
+    """Say if a log is too small for Spark to pay off."""
     if events < SPARK_FROM:
         why = "Spark pays with more cores, or if a log does not fit into memory"
         typer.echo(f"antecede: {events:,} events are few; --local is faster ({why})", err=True)
 
 
 def _warn(results: Sequence[Mapping[str, Any]], audited: Sequence[AuditedFile]) -> None:
-    """Say on standard error what cannot be decided, and why."""
+    """Print to standard error what cannot be decided, and why."""
     for result, one in zip(results, audited, strict=True):
         if result["verdict"] == "undecidable":
             typer.echo(f"antecede: undecidable: {one.name}: {result['reason']}", err=True)
 
 
 def exit_code(results: Sequence[Mapping[str, Any]]) -> int:
-    """Return the exit status of the worst verdict: broken, then undecidable, then ordered."""
+    """Return the exit status of the worst verdict: broken, else undecidable, else ordered."""
     codes = {0 if one["allowed"] else EXIT_CODES[one["verdict"]] for one in results}
     return next(code for code in (1, 2, 0) if code in codes)
 
 
 def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
-    """Return the rows of the violations table, with their execution if there are several."""
+    """Return the rows of the violations table, with the execution if there are several."""
     rows = {label: one.audit.records["violations"] for label, one in audited.items()}
     if len(rows) == 1:
         return next(iter(rows.values()))
@@ -444,7 +444,7 @@ def _all_violations(audited: Mapping[str, AuditedFile]) -> list[dict[str, Any]]:
 
 
 def _in_words(alike: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
-    """Return a violation, or several that are alike, in a line."""
+    """Return one line about a violation, or about several that are alike."""
     from antecede.audit.results import label
     from antecede.audit.sentences import kind_of, sentence
 
@@ -453,7 +453,7 @@ def _in_words(alike: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> 
 
 
 def _show_violations(rows: list[dict[str, Any]], result: dict[str, Any], most: int) -> None:
-    """List the worst violations that count, and say what does not count and what is allowed."""
+    """List the worst violations that count, and say which do not count or are allowed."""
     from antecede.audit.sentences import grouped
 
     groups = grouped(rows)
@@ -479,7 +479,7 @@ def _show(
     *,
     is_one: bool,
 ) -> None:
-    """Print the verdict on one log or execution, and what its results are."""
+    """Print the verdict on one log or execution, and its results."""
     from antecede.audit.results import not_ignored
     from antecede.report.audit_page import lateness_in_words, lead
 

@@ -56,7 +56,7 @@ def _show(findings: list[Finding]) -> None:
 
     table = Table(title="antecede doctor", show_header=False, pad_edge=False)
     for _ in range(3):
-        table.add_column(overflow="fold")  # paths are long, and have to be read whole
+        table.add_column(overflow="fold")  # paths are long, and must not be cut
     for finding in findings:
         mark = "ok" if finding.ok else "missing" if finding.needed else "absent"
         note = finding.seen if finding.ok else f"{finding.seen}; {finding.mend}"
@@ -104,7 +104,7 @@ def _memory() -> Finding:
 
 
 def _program(name: str, programs: tuple[str, ...], mend: str) -> Finding:
-    """Look for one of the programs on PATH and beside this Python, and ask its version."""
+    """Look for one of the programs on PATH and beside this Python, and ask for its version."""
     path = os.pathsep.join((os.environ.get("PATH", ""), str(Path(sys.executable).parent)))
     program = next((found for each in programs if (found := shutil.which(each, path=path))), None)
     if program is None:

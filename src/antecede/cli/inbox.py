@@ -103,7 +103,7 @@ def _repair(
     *,
     all_parked: bool,
 ) -> list[str]:
-    """Do what was asked, in this order; return a sentence for each."""
+    """Carry out the requested repairs in this order; return a sentence about each."""
     if all_parked and retry:
         msg = "--retry-all retries everything; leave --retry or --retry-all out"
         raise UsageError(msg)
@@ -178,7 +178,7 @@ def _table(
 
 
 def _span(seconds: float) -> str:
-    """Return a time span as people say it."""
+    """Return a time span in words."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

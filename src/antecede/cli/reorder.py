@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: How many held rows the terminal lists.
 SHOWN = 20
-#: Seconds between batches at most: a day.
+#: The longest interval between batches, in seconds: a day.
 EVERY_MAX = 86_400
 
 Source = Annotated[
@@ -159,7 +159,7 @@ def reorder(
 
 
 def _say_what_comes(source: str | None, waiting: Path | None, master: str | None) -> None:
-    """Say what takes so long: Spark says nothing until its first batch is done."""
+    """Say what takes so long: Spark is silent until its first batch is done."""
     where = "Spark" if master is None else f"Spark at {master}"
     then = f"read what {waiting} holds" if waiting is not None else f"read {shown(source or '')}"
     typer.echo(f"antecede: starting {where} to {then}; this takes a while", err=True)
@@ -168,7 +168,7 @@ def _say_what_comes(source: str | None, waiting: Path | None, master: str | None
 def _tell(
     checkpoint: Path | None, release: Sequence[str], drop: Sequence[str], dest: str | None
 ) -> None:
-    """Leave commands for the query of a checkpoint; it obeys in its next batch."""
+    """Leave commands for the query of a checkpoint, which obeys them in its next batch."""
     asked = [*(("release", key) for key in release), *(("drop", key) for key in drop)]
     from antecede.reorder.source_and_sink import require_checkpoint
     from antecede.reorder.waiting import leave_commands
@@ -182,7 +182,7 @@ def _tell(
     typer.echo(f"told the query of {checkpoint}: {what}; it obeys in its next batch")
 
 
-#: How the command line writes what Python calls by these names.
+#: The command line's names of Python parameters.
 _OPTIONS = {
     "on_missing": "--on-missing", "timeout": "--timeout", "horizon": "--horizon",
     "buckets": "--buckets", "held_bytes_max": "--held-bytes", "packet": "--packet",
@@ -195,7 +195,7 @@ _COLUMNS = "name the columns with --name, as in --name id=msg, or --packet"
 
 @contextlib.contextmanager
 def _named_as_options() -> Iterator[None]:
-    """Name options in errors as the command line does."""
+    """Write the option names of the command line into errors."""
 
     def option(found: re.Match[str]) -> str:
         value = (found[2] or "").strip("'")
@@ -213,7 +213,7 @@ def _named_as_options() -> Iterator[None]:
 def _require_places(
     source: str | None, out: str | None, waiting: Path | None, form: str, checkpoint: Path | None
 ) -> list[Path]:
-    """Refuse missing folders before Spark starts; return those that the query writes to."""
+    """Refuse missing folders before Spark starts; return the folders that the query writes to."""
     from antecede.reorder.source_and_sink import (
         require_apart,
         require_checkpoint,
@@ -257,7 +257,7 @@ def _checked(
     readers: list[str] | None,
     every: float,
 ) -> dict[str, Any]:
-    """Return all options of the query; what is wrong with them is said before Spark starts."""
+    """Return all options of the query; report errors in them before Spark starts."""
     from antecede.reorder.api import checked_policy
     from antecede.reorder.packets import make_plan
 
@@ -330,7 +330,7 @@ def _run(
 
 
 def _told(totals: Progress, job: _Job) -> str:
-    """Return the last lines of a query: how many rows went where, and how to see those held."""
+    """Return the last lines of a query: how many rows went where, and how to see held rows."""
     place = shown(job.out) if is_url(job.out) else Path(job.out) / "ordered"
     held = f", {totals.held:,} held" if totals.held else ""
     text = (
@@ -344,7 +344,7 @@ def _told(totals: Progress, job: _Job) -> str:
 
 
 def _show(figures: Figures) -> None:
-    """Print a batch's figures on the standard error stream."""
+    """Print a batch's figures to standard error."""
     values = dataclasses.asdict(figures)
     text = (
         "batch {batch}: {rows_in:,} in, {rows_out:,} out, {held:,} held, oldest wait "
@@ -371,7 +371,7 @@ def _show_waiting(spark: SparkSession, checkpoint: Path, *, as_json: bool) -> No
 
 
 def _names(words: list[str]) -> dict[str, str]:
-    """Return which columns have other names."""
+    """Return the renamed columns."""
     names = {}
     for word in words:
         ours, _, theirs = word.partition("=")

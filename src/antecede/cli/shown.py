@@ -1,4 +1,4 @@
-"""Tables and sentences on terminals of any width: no word is broken or cut."""
+"""Tables and sentences on terminals of any width, without broken or cut words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print sentences; on a terminal, which would break words, in lines that fit."""
+    """Print sentences; on a terminal, in lines that fit, since it would break words."""
     lines = [printable(line) for line in text.split("\n")]
     if sys.stdout is None or not sys.stdout.isatty():
         typer.echo("\n".join(lines))
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def told_if_slow(text: str, seconds: float = 1.0) -> Iterator[None]:
-    """Say on standard error what is being done, if it takes longer than that."""
+    """Say on standard error what is being done, if it takes longer than ``seconds``."""
     teller = threading.Timer(seconds, typer.echo, (f"antecede: {text}",), {"err": True})
     teller.daemon = True
     teller.start()
@@ -53,12 +53,12 @@ def told_if_slow(text: str, seconds: float = 1.0) -> Iterator[None]:
         teller.cancel()
 
 
-#: Lines below the heads alone.
+#: A frame with a line only below the headings.
 _BARE = {"box": SIMPLE_HEAD, "pad_edge": False, "collapse_padding": True, "show_edge": False}
 
 
 class _Cells:
-    """The columns of a table, with how narrow each can be and how wide it would like to be."""
+    """The columns of a table, with the least and the ideal width of each."""
 
     def __init__(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self.heads, self.rows = heads, rows
@@ -69,7 +69,7 @@ class _Cells:
         self.least = [max(map(cell_len, each), default=0) for each in words]
 
     def widths(self, shown: Sequence[int], room: int) -> list[int]:
-        """Return the widths of columns: whole words, and what room is left where it helps most."""
+        """Return the widths of columns: whole words fit, and spare room goes where it helps most."""
         widths = [self.least[column] for column in shown]
         wishes = [self.widest[column] for column in shown]
         for _ in range(room - sum(widths)):
@@ -107,8 +107,8 @@ def fitted_table(
 ) -> Group:
     """Return a table whose words stay whole on this console.
 
-    One that is too wide comes in parts, each with the first column. ``left`` are the columns that
-    begin at the left. Heads that are all empty are left out.
+    A table that is too wide is split into parts, each with the first column. ``left`` are the
+    left-aligned columns. The heading is left out if all ``heads`` are empty.
     """
     cells = _Cells(heads, rows)
     style: dict[str, Any] = {"show_header": any(heads)} | ({} if framed else _BARE)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from antecede.runs import RunFolder
 
 
-#: Options that a replayed schedule or edge list settles itself.
+#: Options that a replayed schedule or edge list determines.
 _SETTLED = {
     "schedule": ("workload", "n", "cast", "received", "warm_up", "delay", "fifo", "seed"),
     "edges": ("workload", "n", "cast", "received", "warm_up", "schedule"),
@@ -109,7 +109,7 @@ def simulate(
 
 
 def _require_no_contradiction(ctx: typer.Context, asked: dict[str, Any]) -> None:
-    """Refuse options that another one makes void, instead of passing over them."""
+    """Refuse options that another option overrides, instead of ignoring them."""
     given = {
         parameter.name: max(parameter.opts, key=len)
         for parameter in ctx.command.params
@@ -131,7 +131,7 @@ def _require_no_contradiction(ctx: typer.Context, asked: dict[str, Any]) -> None
 def _checked_schedule(
     asked: dict[str, Any], options: dict[str, dict[str, Any]], seed: int
 ) -> sim.Schedule:
-    """Return the schedule; refuse what some protocol cannot do before any of them runs."""
+    """Return the schedule; refuse what one of the protocols cannot do before any of them runs."""
     from antecede.sim.engine import check_protocol, check_state, choose_engine
 
     engines = {name: choose_engine(name, asked["engine"], own) for name, own in options.items()}
@@ -211,9 +211,9 @@ def _options(texts: list[str]) -> dict[str, Any]:
 
 
 def _options_of(names: list[str], given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Give each option to every protocol that has it; one that none has goes to all, as an error.
+    """Give each option to every protocol that has it, or to all, which fails, if none has it.
 
-    A single protocol gets them all, so that its own message says what it does not know.
+    A single protocol gets all options, so that its own error names the unknown ones.
     """
     from antecede.endpoint.registry import rules_of
 
@@ -272,7 +272,7 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        # A compiled kernel runs in one piece: the bar moves to and fro until something is told.
+        # A compiled kernel may report no progress for a while: until it does, the bar moves to and fro.
         task = bar.add_task(f"{protocol}: running", total=None)
         yield lambda done: bar.update(task, total=1.0, completed=done)
 

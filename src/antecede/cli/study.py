@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from antecede.study.jobs import Done, Progress
 
 LINE_EVERY = 0.1
-"""Without a terminal, progress is a line for each such share of the work."""
+"""Without a terminal, a line is printed whenever this share of the work is done."""
 
 Traffic = Annotated[
     Path | None,
@@ -111,7 +111,7 @@ def study(
 
 
 FEW = 3
-"""Of so many experiments the findings are printed; of more, the page has them."""
+"""The findings of up to this many experiments are printed; of more, they are on the page."""
 
 
 def _say_rejected(traffic: Path) -> None:
@@ -179,7 +179,7 @@ def _show(summary: dict[str, Any], path: Path) -> None:
 
 @contextlib.contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress | None]:
-    """Show runs done, deliveries per second and time left, on the standard error stream."""
+    """Show finished runs, deliveries per second and time left on standard error."""
     if quiet:
         yield None
     elif not sys.stderr.isatty():

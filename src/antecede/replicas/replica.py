@@ -1,32 +1,33 @@
 """A causally consistent key-value store, replicated in part or in full: Opt-Track [HKS18]_.
 
-Each key is kept by some of the processes. A write goes to those who keep its key. A read of a key
-that is kept here is answered at once; any other key is fetched from a process that keeps it. Who
-sees a write has seen, of the keys that it keeps, every write before it: those that the writer had
-read, or written itself.
+Each key is kept by some of the processes. A write goes to the processes that keep its key. A read
+of a key that is kept here is answered at once; any other key is fetched from a process that keeps
+it. A process that sees a write has seen, of the keys that it keeps, every write before it: those
+that the writer had read, or written itself.
 
 The logs are those of [KS98], as in ``optimal``, with one difference: a write depends on what its
-process has *read*, not on all that was applied there. So what RCV(3) to RCV(5) do on delivery is
-done when the value is read. Where every process keeps every key, a log is only a list of writes
-(Opt-Track-CRP): a write goes to all, and stands for everything before it.
+process has *read*, not on every write that was applied there. So RCV(3) to RCV(5) are carried out
+when a value is read, not when its write is delivered. If every process keeps every key, a log is
+only a list of writes (Opt-Track-CRP): a write goes to all, and replaces everything before it.
 
-Like an endpoint, a replica does no I/O: packets that come out go to the network, which may delay,
-reorder and repeat them, and packets from the network go in.
+Like an endpoint, a replica does no I/O: the caller passes its packets to the network, which may
+delay, reorder and repeat them, and passes packets from the network to it.
 
 Guarantee
 ---------
 Causal memory: no process applies a write before another one that it depends on, and no read returns
-a value that was overwritten in its causal past. Replicas converge: of concurrent writes of a key
-the one with the greater stamp is shown, everywhere the same. What is kept is exactly what the
-Propagation Constraints of [KS98] require if dependence grows by reads.
+a value that was overwritten in its causal past. Replicas converge: of concurrent writes of a key,
+every process shows the one with the greater stamp. A log keeps exactly what the Propagation
+Constraints of [KS98] require if dependence grows by reads.
 
 Differences from the paper
 --------------------------
 The papers on Opt-Track were not available to us, so this is a reconstruction from [KS98] and from
-their abstracts. A fetch waits at the process that is asked until it has applied all that the reader
-depends on, and its answer waits at the reader until that has applied all that the answer depends
-on. Without either, order is lost. Operations of a process go one after the other: while a fetch is
-under way, it neither reads nor writes. Stamps, which decide between concurrent writes, are ours.
+their abstracts. A fetch waits at the process that is asked until it has applied every write that the
+reader depends on, and the answer waits at the reader until the reader has applied every write that
+the answer depends on. Without either, order is lost. A process carries out its operations one after
+the other: during a fetch, it neither reads nor writes. Stamps, which decide between concurrent
+writes, are ours.
 
 References
 ----------
@@ -58,7 +59,7 @@ KEY_MAX: Final = 1024
 
 
 class Write(NamedTuple):
-    """A write that was applied here."""
+    """A write that has been applied here."""
 
     message: MessageId
     key: str
@@ -66,14 +67,14 @@ class Write(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a fetch found; None if nobody has written the key."""
+    """The result of a fetch; the value is None if no process has written the key."""
 
     key: str
     value: bytes | None
 
 
 class Outcome(NamedTuple):
-    """What a call led to: packets for the network, writes applied here, and a fetch's answer."""
+    """The results of a call: packets for the network, writes applied here, a fetch's answer."""
 
     packets: tuple[Packet, ...] = ()
     applied: tuple[Write, ...] = ()
@@ -81,7 +82,7 @@ class Outcome(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A request: its number, the key, and the writes that must be applied before the answer."""
+    """A request: its number, the key, and the writes to apply before answering."""
 
     number: int
     key: str
@@ -89,7 +90,7 @@ class Fetch(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """The answer to such a request if the key has no value. Otherwise its last write is sent."""
+    """The answer to a fetch if the key has no value. Otherwise the answer is its last write."""
 
     number: int
 
@@ -97,8 +98,8 @@ class Nothing(NamedTuple):
 class Replica:
     """One process of the store; all have the same members and the same ``where``.
 
-    A key belongs to the part of its name before the first ``/``. ``where`` says by part which
-    processes keep its keys; parts that it does not name are kept by all.
+    The part of a key's name before the first ``/`` decides where it is kept: ``where`` maps parts
+    to processes, and all processes keep the keys of parts that it does not name.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Replica:
         chosen = Memory if where else FullMemory
         made.forms = chosen.forms(made)
         self.view: Final = made
-        """What a ``Codec`` for the packets is made from."""
+        """The argument of a ``Codec`` for the packets."""
         self._endpoint = Endpoint(made, process, chosen, held_max=held_max)
         self._rules = cast("Memory", self._endpoint.rules)
 
@@ -142,9 +143,9 @@ class Replica:
         return Outcome(effects.packets, tuple(applied))
 
     def read(self, key: str) -> bytes | None:
-        """Return the value of a key that is kept here, None if nobody has written it yet.
+        """Return the value of a key that is kept here, None if it has not been written yet.
 
-        From now on, what this process writes depends on that value.
+        From now on, the writes of this process depend on that value.
         """
         keepers = self.keepers(key)
         if self.process not in keepers:
@@ -156,7 +157,7 @@ class Replica:
     def fetch(self, key: str, source: str | None = None) -> Outcome:
         """Ask a process that keeps a key for its value; :meth:`receive` returns the answer.
 
-        If no answer comes, fetch the key again from another one. The first answer counts no more.
+        If no answer comes, fetch the key again from another process. The first answer is then ignored.
         """
         keepers = self.keepers(key)
         if self.process in keepers:
@@ -171,14 +172,14 @@ class Replica:
         return Outcome(self._endpoint.flush().packets)
 
     def receive(self, packet: Packet) -> Outcome:
-        """Accept a packet from the network; return what it led to."""
+        """Accept a packet from the network; return its effects."""
         effects = self._endpoint.receive(packet)
         applied = [_read_out(delivery.content) for delivery in effects.deliveries]
         answer, self._rules.answer = self._rules.answer, None
         return Outcome(effects.packets, tuple(applied), answer)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return the writes that have arrived and wait, each with what it waits for."""
+        """Return the writes that have arrived and wait, each with the writes that it waits for."""
         return self._endpoint.waiting()
 
     @property
@@ -187,11 +188,11 @@ class Replica:
         return self._endpoint.held
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the writes that the next write depends on, and where each may be missing."""
+        """Return the writes that the next write depends on, with the processes that may lack them."""
         return self._rules.dependencies()
 
     def kept(self) -> object:
-        """Return the log by names, as the specification keeps it."""
+        """Return the log by names, in the form of the specification."""
         return self._rules.kept()
 
     def _require_idle(self, what: str) -> None:
@@ -203,11 +204,11 @@ class Replica:
             raise UsageError(msg)
 
 
-# The rules: what updates carry, and what they wait for.
+# The rules: what writes carry, and what they wait for.
 
 
 class MemoryWire(LogWire):
-    """Tops, log and needs as in ``optimal``; requests, and what answers them."""
+    """The wire form: tops, log and needs as in ``optimal``; requests and answers."""
 
     def put(self, message: Message) -> bytes:
         if message.seq:
@@ -243,7 +244,7 @@ class MemoryWire(LogWire):
         return read_count(data, at, 1) if _is_answer(packet) else super().get_own(data, at, packet)
 
     def spell(self, packet: Packet) -> object:
-        """Return a log as sorted entries; of a request the key and the writes that it names."""
+        """Return the sorted entries of a log, or the key and the named writes of a request."""
         word = packet.content.control
         if isinstance(word, Fetch):
             return word.key, tuple(sorted(map(self.view.id, word.needs)))
@@ -283,16 +284,16 @@ class Memory(Rules):
         self._tops: Tops = list(range(view.n))
         self._log: Log = {}
         self._cells: dict[str, Message] = {}
-        """By key, the write that is shown: that with the greatest stamp."""
+        """By key, the write that is shown: the one with the greatest stamp."""
         self.stamp_max = 0
         """The greatest stamp that this process has written or read."""
         self.asking = ""
-        """The key that is being fetched, and the number of that request."""
+        """The key that is being fetched, and the number of the request."""
         self._asked = 0
         self.answer: Answer | None = None
 
     def place(self, key: str) -> int:
-        """Return who keeps a key."""
+        """Return the processes that keep a key, as a set of bits."""
         return self._masks.get(key.partition("/")[0], self.view.everyone)
 
     # Write.
@@ -308,7 +309,7 @@ class Memory(Rules):
 
     def wrote(self, message: Message) -> Write:
         """Apply a write of this process here."""
-        if message.control is None:  # nobody else keeps the key, but somebody may fetch it
+        if message.control is None:  # no other process keeps the key, but any may fetch it
             self.stamp(message, (), 0, 0)
         return self._apply(message)
 
@@ -322,7 +323,7 @@ class Memory(Rules):
     # Receive.
 
     def check(self, packet: Packet) -> str:
-        """Refuse what depends on writes that were not made, or keys that are kept elsewhere."""
+        """Refuse packets that depend on writes never made, or name keys that are kept elsewhere."""
         message = packet.content
         if isinstance(message.control, Nothing):
             return ""
@@ -345,7 +346,7 @@ class Memory(Rules):
         return self.too_new(self._newest_known(message))
 
     def _newest_known(self, message: Message) -> int:
-        """Return the number of our last write that a message depends on."""
+        """Return the number of this process's last write that a message depends on."""
         return int(message.control[0][self.me] >> self.shift)
 
     def needs(self, packet: Packet) -> list[int]:
@@ -360,7 +361,7 @@ class Memory(Rules):
         return packet.own or NOBODY
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """Apply a write, answer a request, or take an answer."""
+        """Apply a write, answer a request, or accept an answer."""
         message, source = packet.content, packet.source_no
         if isinstance(message.control, Fetch):
             number, key, _ = message.control
@@ -384,14 +385,14 @@ class Memory(Rules):
     # Read.
 
     def read(self, key: str) -> bytes | None:
-        """Return a value, and depend on its write from now on."""
+        """Return a value, and make later writes depend on its write."""
         message = self._cells.get(key)
         return None if message is None else self._learn(message, self.me)
 
     def _learn(self, message: Message, source: int) -> bytes:
-        """Return the value of a write that was read at ``source``; it is in the past from now on.
+        """Return the value of a write that was read at ``source``, and add the write to the past.
 
-        Where it was read, it is applied, and so is all that it depends on.
+        The write and everything that it depends on are applied at ``source``.
         """
         stamp, _, value = get_write(message.payload)
         self.stamp_max = max(self.stamp_max, stamp)
@@ -401,7 +402,7 @@ class Memory(Rules):
     def merge(self, message: Message, key: int, source: int) -> None:
         """RCV(3) to RCV(5), when the write is read."""
         if key <= self._tops[message.sender] and source == self.me:
-            return  # who knows of a write has merged all that it carries; an answer tells more
+            return  # the control of a known write is merged already; an answer tells more
         tops, log = message.control
         here = ~(self._bit | 1 << source)
         theirs = {entry: rest for entry, mask in log.items() if (rest := mask & here)}
@@ -410,7 +411,7 @@ class Memory(Rules):
         self._tops, self._log = logs.merged(self._tops, self._log, *known, self.low)
 
     def ask(self, source: int, key: str) -> None:
-        """Ask for a key; the answer must follow what may be missing there."""
+        """Ask for a key; the answer must follow the writes that may be missing at ``source``."""
         self._asked += 1
         self.asking = key
         needs = [entry for entry, mask in self._log.items() if mask >> source & 1]
@@ -424,7 +425,7 @@ class Memory(Rules):
 
 
 class FullWire(Wire):
-    """The writes that one depends on directly."""
+    """The wire form: the writes that a write depends on directly."""
 
     def put(self, message: Message) -> bytes:
         return put_ascending(message.control)
@@ -443,8 +444,8 @@ class FullWire(Wire):
 class FullMemory(Memory):
     """Every process keeps every key: Opt-Track-CRP.
 
-    The log has our last write, and by writer the last write that was read since. A write goes to
-    all, so it stands for what it depends on.
+    The log has this process's last write and, by writer, the last write that was read since. A
+    write goes to all processes, so it replaces the writes that it depends on.
     """
 
     WIRE: ClassVar[type[Wire]] = FullWire
@@ -512,7 +513,7 @@ def _get_text(data: bytes, at: int, size: int) -> tuple[str, int]:
 
 
 def _rank(message: Message) -> tuple[int, int]:
-    """Return what decides between concurrent writes."""
+    """Return the rank that decides between concurrent writes."""
     return get_write(message.payload)[0], message.sender
 
 
@@ -522,7 +523,7 @@ def _read_out(message: Message) -> Write:
 
 
 def _is_answer(packet: Packet) -> bool:
-    """Tell whether a write is sent to one who does not keep its key: it answers a request."""
+    """Return whether a write answers a request: its receiver does not keep the key."""
     return not packet.content.dests >> packet.dest_no & 1
 
 
@@ -534,7 +535,7 @@ def _checked(key: object) -> str:
 
 
 def _placed(where: Mapping[str, Iterable[str]], members: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return where keys are kept, in a form that is the same for all."""
+    """Return where keys are kept, in the same form for all processes."""
     placed = {}
     for part, names in where.items():
         keepers = distinct_names(f"where[{part!r}]", names)
