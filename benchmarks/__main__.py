@@ -3,8 +3,8 @@
 A benchmark is a module beside this one with a function ``main(*, quick: bool) -> bool`` that
 prints its tables, records their rows (``_tables.record``) and returns whether every stated bound
 was met. A benchmark with options of its own, such as ``endpoints``, takes them as keywords of
-``main``. With ``--out``, the rows are written as CSV; ``make docs`` makes docs/benchmarks.md of the
-tables in docs/measured.
+``main``. With ``--out``, the rows are written as CSV; ``make docs`` makes docs/benchmarks.md from
+the tables in docs/measured.
 """
 
 from __future__ import annotations

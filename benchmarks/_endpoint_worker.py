@@ -1,8 +1,8 @@
 """A process of the benchmark ``endpoints``: it runs traffic on the antecede that it imports.
 
-Every process of the traffic sends on average each 0.1 s, to one other or to a random set; a packet
-takes 0.05 s on average, so packets overtake each other. What a protocol sends besides
-(acknowledgements, relayed messages) arrives at once.
+Every process of the traffic sends every 0.1 s on average, to one other or to a random set; a packet
+takes 0.05 s on average, so packets overtake each other. Packets that the protocol adds
+(acknowledgements, relayed messages) arrive at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Send(NamedTuple):
 
 
 class World:
-    """All endpoints of one protocol, with their codecs and what is under way between them."""
+    """All endpoints of one protocol, with their codecs and the packets between them."""
 
     def __init__(self, protocol: str, n: int, cast: str) -> None:
         import antecede
@@ -57,7 +57,7 @@ class World:
         self.traffic = self._traffic(cast)
 
     def _traffic(self, cast: str) -> Iterator[Send | int]:
-        """Yield sends, and the places of packets that arrive, in order of time."""
+        """Yield sends, and the places of arriving packets, in order of time."""
         rng = random.Random(f"{self.info.name} {len(self.names)} {cast}")
         n, place, clock = len(self.names), 0, 0.0
         heap: list[tuple[float, int]] = []
@@ -82,15 +82,15 @@ class World:
         return tuple(sorted(rng.sample(others, count)))
 
     def run(self, steps: int, *, codec: bool) -> dict[str, float]:
-        """Carry out so many steps; return what they took and what came of them."""
+        """Carry out the next ``steps`` steps; return their time and their results."""
         ahead = [next(self.traffic) for _ in range(steps)]
-        for step in ahead:  # what arrives in this slice is in its form
+        for step in ahead:  # packets that arrive in this slice are in its form
             if isinstance(step, int) and step in self.flight:
                 self.flight[step] = self._converted(self.flight[step], codec=codec)
         before = self.deliveries, self.packets, self.bytes
         carry_out = self._run_coded if codec else self._run_bare
         gc.collect()
-        gc.freeze()  # the steps ahead are ours; the collector need not walk through them
+        gc.freeze()  # the steps ahead are the benchmark's own: spare the collector
         begin = time.process_time()
         carry_out(ahead)
         seconds = time.process_time() - begin
@@ -102,10 +102,10 @@ class World:
             "bytes": self.bytes - before[2],
         }
 
-    # All of what follows is timed, so it does little besides.
+    # The following is all timed, so it does little else.
 
     def _run_bare(self, ahead: list[Send | int]) -> None:
-        """Hand packets over as they are."""
+        """Pass packets on as objects."""
         flight, deliveries = self.flight, 0
         send = [end.send for end in self.endpoints]
         receive = {end.process: end.receive for end in self.endpoints}
@@ -128,7 +128,7 @@ class World:
                     flight.update(enumerate(extras[: len(dests)], first))
                     extras = extras[len(dests) :]
             deliveries += len(effects.deliveries)
-            if extras:  # what a protocol sends besides arrives at once
+            if extras:  # packets that the protocol adds arrive at once
                 queue = list(extras)
                 while queue:
                     packet = queue.pop(0)
@@ -138,7 +138,7 @@ class World:
         self.deliveries += deliveries
 
     def _run_coded(self, ahead: list[Send | int]) -> None:
-        """Hand packets over as bytes."""
+        """Pass packets on as bytes."""
         flight, deliveries = self.flight, 0
         send = [end.send for end in self.endpoints]
         encode = {name: self.codecs[i].encode for name, i in self.positions.items()}
@@ -188,7 +188,7 @@ class World:
 
 
 def work() -> None:
-    """Answer requests on standard input: make a world, or run its next steps."""
+    """Answer requests from standard input: make a world, or run its next steps."""
     import antecede
 
     where = Path(antecede.__file__).resolve()

@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody uses."""
+"""Free ports on loopback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free now."""
+    """Return ports that are currently free."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in held:

@@ -1,7 +1,7 @@
 """The yardstick of the audit: late deliveries, counted in one pass of vector clocks, in 60 lines.
 
-It is exact, but takes only logs whose messages are sent once and delivered once, and where nothing
-is missing; it names nothing, and draws nothing.
+It is exact, but only takes complete logs whose messages are sent once and delivered once; it does
+not name violations or draw them.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ MISSED: list[str] = []
 
 
 def record(table: str, **row: Value) -> None:
-    """Keep a row of a table until :func:`write`."""
+    """Store a row of a table until :func:`write`."""
     ROWS.setdefault(table, []).append(row)
 
 
 def judge(bound: str, is_met: bool) -> bool:  # noqa: FBT001 - it is what is passed on
-    """Return whether a bound was met; keep its name until :func:`write` if it was not."""
+    """Return whether a bound was met; if not, store its name until :func:`write`."""
     if not is_met:
         MISSED.append(bound)
     return is_met
@@ -68,12 +68,12 @@ def write_csv(path: Path, rows: list[dict[str, Value]]) -> None:
 
 
 def _short(value: Value) -> Value:
-    """Return a figure with as many digits as a measurement has."""
+    """Return a figure rounded to the digits that a measurement has."""
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def machine() -> dict[str, Value]:
-    """Return what a figure depends on."""
+    """Return the properties of this machine that figures depend on."""
     return {
         "version": antecede.__version__,
         "commit": _commit(),
@@ -85,7 +85,7 @@ def machine() -> dict[str, Value]:
 
 
 def _commit() -> str:
-    """Return the commit of the sources; one with changes ends with a plus sign."""
+    """Return the commit of the sources, with a plus sign if there are changes."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     root = Path(__file__).resolve().parent
     found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -93,7 +93,7 @@ def _commit() -> str:
 
 
 def _processor() -> str:
-    """Return the name of the processor, where the system tells it."""
+    """Return the name of the processor, if the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -8,10 +8,10 @@ import numpy as np
 
 
 def write_edges(path: Path, *, people: int = 200, messages: int = 5000, seed: int = 1) -> None:
-    """Write lines of ``source destination time``: few people write much, most answers are quick.
+    """Write lines of ``source destination time``: few people write a lot, most answers are quick.
 
-    Half of the messages answer one of the sender's latest, the others go to someone new; one in
-    ten goes to three people at once. The same arguments give the same file.
+    Half of the messages answer one of the latest that the sender received, the others go to someone
+    new; one in ten goes to three people at once. The same arguments give the same file.
     """
     rng = np.random.default_rng(seed)
     activity = 1.0 / np.arange(1, people + 1)

@@ -1,8 +1,8 @@
 """The exact audit of large logs by four engines in one run: seconds, growth and memory.
 
-`single pass` is the yardstick: it counts late deliveries and no more. `local` and `slices` are what
-`antecede audit --local` and, from Parquet in the order of time, `antecede audit` do, with tables
-and page; `blobs` is the audit of any other DataFrame. The start of Spark is not counted.
+`single pass` is the yardstick: it only counts late deliveries. `local` is what `antecede audit
+--local` does, and `slices` what `antecede audit` does with Parquet in the order of time, both with
+tables and page; `blobs` is the audit of any other DataFrame. The start of Spark is not counted.
 
 Bounds, for 20 million events of 50 processes on two cores, warm: `local` takes at most 1.3 times
 the single pass, `slices` at most twice `local`, tables and page at most 10 seconds, `blobs` checks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 ROW_GROUP = 131_072
 LOCAL_MAX, SLICES_MAX, PAGE_MAX, BLOBS_MIN, GROWTH = 1.3, 2.0, 10.0, 600_000, 1.5
-#: How many events with declared parents the npm package `causal-order` has to order.
+#: The number of events with declared parents that the npm package `causal-order` must order.
 YARDSTICK_EVENTS = 100_000
 _YARDSTICK = """
 import { orderEvents } from "causal-order";
@@ -64,7 +64,7 @@ console.log(seconds);
 
 
 def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
-    """Return a log of unicasts sorted by time, with exponential gaps and delays and no ordering."""
+    """Return an unordered log of unicasts, sorted by time, with exponential gaps and delays."""
     rng = np.random.default_rng(seed)
     count = events // 2
     sent = np.cumsum(rng.exponential(0.1 / processes, count))
@@ -100,7 +100,7 @@ def make_log(events: int, processes: int, seed: int = 0) -> pa.Table:
 
 
 def write_log(path: Path, events: int, processes: int) -> None:
-    """Write a log from a separate process, so that the memory it takes is not measured."""
+    """Write a log from a separate process, so that its memory is not measured."""
     work = multiprocessing.get_context("spawn").Process(
         target=_write_log, args=(path, events, processes)
     )
@@ -181,7 +181,7 @@ class Engine:
 
 
 def engines(spark: SparkSession) -> list[Engine]:
-    """Return the four."""
+    """Return the four engines."""
     return [
         Engine("single pass", lambda path: (count_late(path), 0.0)),
         Engine("local", lambda path: _written(audit_here([Source(path)], engine="local"))),
@@ -226,7 +226,7 @@ def yardstick(folder: Path) -> float | None:
 
 
 def compare(folder: Path, sizes: list[tuple[int, int]], repeats: int) -> dict[Any, float]:
-    """Print a row per log and engine; return the seconds, and those of tables and page."""
+    """Print a row per log and engine; return the seconds in all, and of tables and page."""
     found: dict[Any, float] = {}
     with session("local[2]", app="antecede-bench", memory="4g") as spark:
         warm = folder / "warm.parquet"

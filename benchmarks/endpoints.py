@@ -2,11 +2,11 @@
 
 Both versions run the same traffic in turn, in short slices: each has a process of its own, which
 imports antecede from its own sources. The fastest slice of each counts, since other work on the
-machine only ever makes one slower.
+machine can only slow a slice down.
 
-Traffic: every process sends on average each 0.1 s, to one other or to a random set; a packet takes
-0.05 s on average, so packets overtake each other. What a protocol sends besides (acknowledgements,
-relayed messages) arrives at once. Bytes are those of a packet without its payload.
+Traffic: every process sends every 0.1 s on average, to one other or to a random set; a packet takes
+0.05 s on average, so packets overtake each other. Packets that the protocol adds (acknowledgements,
+relayed messages) arrive at once. Bytes are those of a packet without its payload.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ROUNDS, SLICE_SECONDS, SLICE_STEPS, WARM_SECONDS = 5, 0.1, 20, 2.0
 MORE_ROUNDS = 40  # for optimal, whose ratios have bounds: a neighbour on the core halves a slice
 
 MEAN_MIN, CASE_MIN, BYTES_MAX = 0.95, 0.88, 1.05
-"""Bounds for optimal, now against base: the geometric mean, a single case, and bytes."""
+"""Bounds for optimal against the base: the geometric mean, a single case, and bytes."""
 OTHERS_MIN = 1.0
-"""Below this ratio another protocol counts as slower than before; bytes as above for some."""
+"""Below this ratio another protocol counts as slower; those in ``SMALL`` have a bound on bytes."""
 SMALL = ("optimal", "pruned", "matrix", "broadcast", "vectors")
 
 
@@ -90,7 +90,7 @@ class Worker:
 
 
 class Case(NamedTuple):
-    """What was measured of one version: deliveries per CPU second without and with codec."""
+    """The results of one version: deliveries per CPU second without and with codec."""
 
     bare: float
     coded: float
@@ -100,7 +100,7 @@ class Case(NamedTuple):
 def measure(
     workers: dict[str, Worker], protocol: str, n: int, cast: str, *, quick: bool
 ) -> dict[str, Case]:
-    """Run the same traffic on all workers in turn; the first worker sets the pace."""
+    """Run the same traffic on all workers in turn; the first worker's speed sets the slices."""
     for worker in workers.values():
         worker.ask(protocol=protocol, n=n, cast=cast)
     copies = 1 if cast == "unicast" else n / 2
@@ -158,7 +158,7 @@ def _cast(offered: list[str], cast: str) -> str | None:
 
 
 def _row(protocol: str, n: int, cast: str, cases: dict[str, Case]) -> tuple[str, list[float]]:
-    """Return a line of the table, and the ratios of speed, bare and with codec."""
+    """Return a line of the table, and the ratios of speed without and with codec."""
     now, old = cases["now"], cases.get("base")
     text = f"{protocol:<16} {n:>3} {cast:<9}"
     for label, case in cases.items():
@@ -180,7 +180,7 @@ def main(
     protocols: tuple[str, ...] = (),
     sizes: tuple[int, ...] = (),
 ) -> bool:
-    """Compare the present sources with those of a commit."""
+    """Compare the current sources with those of a commit."""
     met = True
     means: dict[str, list[float]] = {"bare": [], "with codec": []}
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:

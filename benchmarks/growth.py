@@ -1,7 +1,7 @@
 """How time and memory per delivery grow with the number of processes.
 
-Memory is what a kernel keeps for its processes and for messages in flight. What it records per
-copy (about 60 bytes each) is not counted: it grows with the schedule by design.
+Memory is what a kernel keeps for its processes and for messages in flight. The trace (about 60
+bytes per copy) is not counted: it grows with the schedule by design.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Inboxes against the same program without ordering: insert and delete in the same store.
 
-A message is 200 bytes of JSON; it names the one before it of its order as its cause. The program
-takes each message, and for each that is ready writes a row of its own. ``plain`` is the same
-program with a queue in place of the inbox: it inserts the message, takes the oldest and deletes it,
-with as many transactions. Rates are messages per second: of processor time in memory and in groups,
-where one process does all the work; by the clock where commits wait for the disk or a server.
-PostgreSQL runs as a server on loopback, and each instance is a process. Needs psycopg and the
-server of PostgreSQL for that part.
+A message is 200 bytes of JSON; its cause is the message before it in the same order of the shop.
+The program takes each message, and writes a row of its own for each message that is ready.
+``plain`` is the same program with a queue in place of the inbox: it inserts the message, takes the
+oldest and deletes it, with as many transactions. Rates are messages per second: of processor time
+in memory and in groups, where one process does all the work; by the clock if commits wait for the
+disk or a server. PostgreSQL runs as a server on loopback, and each instance is a process. Needs
+psycopg and the server of PostgreSQL for that part.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from benchmarks._tables import judge, record
 
 TOPICS = {"orders", "payments", "shipments"}
 LEAST_RATIO = 0.5
-#: A million remembered ids may cost so much of the rate of an empty inbox.
+#: The most that a million remembered ids may cost of an empty inbox's rate.
 FLAT = 0.7
 GROUP = 200
 
 
 def messages(count: int, name: str = "m") -> list[tuple[str, str, bytes, list[str]]]:
-    """Return messages in threes: an order, its payment, its shipment; each names the one before."""
+    """Return messages in threes (order, payment, shipment), each naming the one before."""
     found = []
     for number in range(count):
         order, step = divmod(number, 3)
@@ -61,7 +61,7 @@ def keep_pg(execute: Any, key: str, body: bytes) -> None:
 
 
 def run_inbox(inbox: Any, given: list[Any], mine: Callable[[Any, str, bytes], None]) -> None:
-    """The program: it runs with an inbox, and with a queue in its place."""
+    """The program: it runs with an inbox, or with a queue in its place."""
     for topic, name, body, causes in given:
         for message in inbox.offer(name, body, causes=causes, topic=topic):
             with message as transaction:
@@ -221,7 +221,7 @@ def rate(
 def compare(
     name: str, count: int, ours: Callable[[], float], plain: Callable[[], float], rounds: int
 ) -> bool:
-    """Take turns, and compare the medians."""
+    """Run both in turn, and compare the medians."""
     found = [(ours(), plain()) for _ in range(rounds)]
     inbox = statistics.median(one for one, _ in found)
     bare = statistics.median(one for _, one in found)
@@ -330,7 +330,7 @@ def in_postgres(url: str, count: int, rounds: int, instances: int) -> bool:
 
 
 def remember(path: Path, first: int, last: int) -> None:
-    """Put ids into an inbox as if their messages had been handled, which would take long."""
+    """Put ids into an inbox as if their messages had been handled, which would take longer."""
     link = sqlite3.connect(path, isolation_level=None)
     link.execute("BEGIN IMMEDIATE")
     link.executemany(
@@ -345,7 +345,7 @@ def remember(path: Path, first: int, last: int) -> None:
 
 
 def remembered(folder: Path, sizes: tuple[int, ...], count: int) -> bool:
-    """Handle messages with more and more ids remembered."""
+    """Measure the rate with more and more remembered ids."""
     rates: dict[int, float] = {}
     with Inbox(folder / "remembered.db", topics=TOPICS) as inbox:
         _tables(inbox)
@@ -369,7 +369,7 @@ def remembered(folder: Path, sizes: tuple[int, ...], count: int) -> bool:
 
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[str | None]:
-    """Start PostgreSQL, if it is here; give its address."""
+    """Start PostgreSQL, if it is installed; yield its address."""
     try:
         from tests.support.postgres_server import PostgresServer
 

@@ -2,10 +2,10 @@
 
 The mock cluster of librdkafka runs in this process, so the figures are those of the client and of
 the gate, not of a broker. Rates: one instance reads a backlog of order, payment and shipment over
-3 topics of 4 partitions with a handler that does nothing, ``off``, ``shadow`` and ``enforce`` in
-turn, three rounds, medians. Latency: two instances of a group read what a third process writes at
-an easy pace, from the write to the start of the handler. Bytes: simulated topologies of ten
-services, 20 topics and 12 partitions, with tags. Needs confluent-kafka.
+3 topics of 4 partitions with a handler that does nothing, with ``off``, ``shadow`` and ``enforce``
+in turn, three rounds, medians. Latency: from the write to the start of the handler, while two
+instances of a group read what a third process writes at an easy pace. Bytes: simulated topologies
+of ten services, 20 topics and 12 partitions, with tags. Needs confluent-kafka.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def preload(servers: str, chains: int) -> None:
             name = f"{topic}-{number}".encode()
             log = Log(topic, zlib.crc32(name) % PARTITIONS)
             header, offset = one.begin(log), ends.get(log, 0)
-            ends[log] = offset + 1  # the only writer: it knows offsets without waiting
+            ends[log] = offset + 1  # as the only writer, it knows offsets without waiting
             one.report(log, offset, 0.0)
             writer.produce(topic, b"x" * 200, name, log.partition, headers=[(HEADER, header)])
         if number % 500 == 0:
@@ -58,7 +58,7 @@ def consumer(servers: str, group: str, order: str) -> Any:
 
 
 def rate(servers: str, order: str, total: int, group: str) -> float:
-    """Return how many records of a backlog one instance handles in a second."""
+    """Return how many records of a backlog one instance handles per second."""
     with consumer(servers, group, order) as found:
         seen, begin = 0, 0.0
         for one in found:
@@ -91,7 +91,7 @@ def rates(*, quick: bool) -> bool:
 
 
 def latencies(servers: str, order: str, count: int) -> tuple[list[float], dict[str, float]]:
-    """Return the seconds from each write to the start of its handler, and what was counted."""
+    """Return the seconds from each write to the start of its handler, and the counters."""
     from antecede.logs.confluent import Producer
 
     written: dict[str, float] = {}
@@ -189,7 +189,7 @@ class Net:
         self.rows: dict[int, Context] = {}
 
     def write(self, topic: str, seen: Context) -> tuple[Log, int, Positions, float]:
-        """Append a record; return what its reader gets."""
+        """Append a record; return what its readers get."""
         log = self.logs[topic, self.random.randrange(WIDE)]
         header = seen.begin(log, horizon=self.horizon, now=self.now)
         self.now += 1
@@ -232,7 +232,7 @@ def fanout(net: Net) -> None:
 
 
 def reply(net: Net) -> None:
-    """Ask and answer, and again with the answer in mind: three rounds."""
+    """Send a request and its answer in three rounds, each of which depends on the last answer."""
     one, other = net.random.sample(range(SERVICES), 2)
     seen = Context()
     for _ in range(3):
@@ -241,7 +241,7 @@ def reply(net: Net) -> None:
 
 
 def entity(net: Net) -> None:
-    """Positions kept with a row: handlers of 50 long-lived rows add to what the row has seen."""
+    """Keep positions with rows: handlers of 50 long-lived rows add to what each row has seen."""
     row = net.rows.setdefault(net.random.randrange(50), Context())
     service, other = net.random.randrange(SERVICES), net.random.randrange(SERVICES)
     seen = net.read(net.write(NAMES[service * 2], row))

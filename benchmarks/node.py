@@ -1,18 +1,18 @@
 """Three nodes against bare echoes of the same frames over TCP on loopback.
 
-One process sends 256-byte messages to two others, which send them back; a window of them is under
-way at any time. The same frames are echoed by asyncio streams and by an asyncio Protocol that
+One process sends 256-byte messages to two others, which send them back; a window of messages is in
+transit at any time. The same frames are echoed by asyncio streams and by an asyncio Protocol that
 writes once per read. Rates are echoes per CPU second of the sending process, since other work on
 the machine then matters least; the best slice of several rounds counts. Durable nodes wait for the
 disk, so their rate is messages per second by the clock, beside what SQLite alone commits in such
 batches.
 
-What heartbeats cost is measured with a hundred times as many as usual, in short slices with and
+The cost of heartbeats is measured with a hundred times as many as usual, in short slices with and
 without them in turn; medians count.
 
-Bounds: 0.5 of the streams echo at windows 16 and 256; durable, 5,000 messages/s or half of what
-SQLite alone commits; with so many heartbeats, 0.95 of the rate without, so that a usual one costs
-less than a thousandth.
+Bounds: 0.5 of the rate of streams at windows 16 and 256; durable, 5,000 messages/s or half of what
+SQLite alone commits; with that many heartbeats, 0.95 of the rate without, so that the usual number
+costs less than a thousandth.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ NAMES = ("a", "b", "c")
 
 
 class Batched(asyncio.Protocol):
-    """Sends everything back that it reads, in one write."""
+    """Sends back everything that it reads, in one write."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the connection."""
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Send back what came."""
+        """Send the data back."""
         assert isinstance(self.transport, asyncio.Transport)
         self.transport.write(data)
 
 
 class Counting(asyncio.Protocol):
-    """Keeps a window of frames under way and counts those that come back."""
+    """Keeps a window of frames in transit and counts those that come back."""
 
     def __init__(self, window: int) -> None:
         self.window, self.count, self.rest = window, 0, 0
@@ -74,7 +74,7 @@ class Counting(asyncio.Protocol):
         transport.write(bytes(FRAME) * self.window)
 
     def data_received(self, data: bytes) -> None:
-        """Send as many frames as came back."""
+        """Count the frames that came back, and send as many."""
         whole, self.rest = divmod(self.rest + len(data), FRAME)
         self.count += whole
         if whole:
@@ -104,7 +104,7 @@ def make_node(name: str, addresses: dict[str, str], folder: str) -> Node:
 
 
 class Jobs:
-    """Tasks that nobody waits for."""
+    """Background tasks that are not awaited."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
@@ -123,7 +123,7 @@ class Jobs:
 
 
 async def post(node: Node, dest: str, payload: bytes) -> None:
-    with contextlib.suppress(AntecedeError):  # the node may be closed meanwhile
+    with contextlib.suppress(AntecedeError):  # the node may be closed by now
         await node.send([dest], payload)
 
 
@@ -182,7 +182,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def rates(counter: Callable[[], int], seconds: float) -> tuple[float, float]:
-    """Return how fast a counter grows: per CPU second in the best of some slices, per second."""
+    """Return the growth of a counter: per CPU second in the best slice, and per second."""
     await until(lambda: counter() > 0)
     await asyncio.sleep(seconds / 4)  # warm up
     best, first, begin = 0.0, counter(), time.perf_counter()
@@ -242,7 +242,7 @@ async def three_nodes(folder: str) -> AsyncIterator[Node]:
 
 @asynccontextmanager
 async def echoing(folder: str, window: int) -> AsyncIterator[tuple[Node, Callable[[], int]]]:
-    """Let messages go to and fro; yield the node that counts them, and its counter."""
+    """Send messages to and fro; yield the node that counts them, and its counter."""
     async with three_nodes(folder) as node:
         count, jobs = 0, Jobs()
 
@@ -259,7 +259,7 @@ async def echoing(folder: str, window: int) -> AsyncIterator[tuple[Node, Callabl
 
 
 async def echo_nodes(folder: str, window: int, seconds: float) -> tuple[tuple[float, float], float]:
-    """Return the rates, and how many messages share a commit."""
+    """Return the rates, and how many messages share one commit."""
     async with echoing(folder, window) as (node, counter):
         before, commits = counter(), figure(node, "commits_total")
         found = await rates(counter, seconds)
@@ -287,7 +287,7 @@ def figure(node: Node, name: str) -> float:
 
 
 def sqlite_rate(batch: int, seconds: float, folder: str) -> float:
-    """Return how many records a second SQLite alone commits, so many to a transaction."""
+    """Return how many records per second SQLite alone commits, ``batch`` to a transaction."""
     with contextlib.closing(sqlite3.connect(f"{folder}/alone.db", isolation_level=None)) as base:
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("PRAGMA synchronous=FULL")
@@ -300,7 +300,7 @@ def sqlite_rate(batch: int, seconds: float, folder: str) -> float:
 
 
 async def latencies(folder: str, rate: float, seconds: float) -> list[float]:
-    """Return the seconds of round trips at a steady rate of messages, the echoes included."""
+    """Return the seconds of round trips at a steady rate of messages, including echoes."""
     async with three_nodes(folder) as node:
         begun: dict[bytes, float] = {}
         found: list[float] = []
@@ -330,7 +330,7 @@ async def latencies(folder: str, rate: float, seconds: float) -> list[float]:
 
 
 def compare(windows: tuple[int, ...], seconds: float, rounds: int) -> bool:
-    """Print echoes per CPU second; return whether nodes have their share."""
+    """Print echoes per CPU second; return whether nodes reach their share of the rate."""
     print("window   streams   batched      node   of streams   of batched   [echoes/CPU s]")
     is_met = True
     for window in windows:
@@ -371,7 +371,7 @@ def durable(seconds: float, rounds: int) -> bool:
 
 
 def heartbeats(window: int, seconds: float, rounds: int) -> bool:
-    """Print the rate with many heartbeats beside that without; return whether it is as high."""
+    """Print the rates with many heartbeats and without; return whether they are about equal."""
     often, never = list[float](), list[float]()
     for _ in range(rounds):
         some = asyncio.run(beating(window, seconds))
@@ -389,7 +389,7 @@ def heartbeats(window: int, seconds: float, rounds: int) -> bool:
 def main(*, quick: bool) -> bool:
     logger = logging.getLogger("antecede.net")
     level = logger.level
-    logger.setLevel(logging.CRITICAL)  # that the others do not run yet is no news
+    logger.setLevel(logging.CRITICAL)  # no warnings that the others are not running yet
     try:
         return measure(quick=quick)
     finally:

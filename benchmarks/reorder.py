@@ -3,10 +3,10 @@
 Rows come from Parquet files, one file a batch, and go to Parquet. Each row names the row before it
 at its destination and one of the last ten. With small disorder a row is at most some twenty places
 away from where it belongs, with large disorder a fifth of a batch. Both queries run in turn,
-several times, and first without being measured, until Java has compiled what they use most. The
+several times, at first without being measured, until Java has compiled what they use most. The
 median batch counts.
 
-Rows with packets are compared with what the Codec and an endpoint make of them in one process.
+Rows with packets are compared with the Codec and an endpoint that handle them in one process.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SHARE = {"small": 0.4, "large": 0.3}
 RATE = 15_000
 #: The least share of the rate of Codec and endpoint alone, for rows with packets.
 PACKET_SHARE = 0.5
-#: How often the two queries run in turn, and how often before anything is measured.
+#: How often the two queries run in turn, and how often without being measured before that.
 ROUNDS, WARM_ROUNDS = 3, 5
 SENDERS = tuple(f"p{number}" for number in range(8))
 READERS = tuple(f"r{number}" for number in range(10))
 MEMBERS = SENDERS + READERS
-#: How much more time a row may take in a batch that is ten times as large.
+#: How much more time a row may take in a batch ten times as large.
 LINEAR = 1.5
-#: How much slower the last ten of many batches may be than the ten after the first.
+#: How much slower the last ten of many batches may be than the ten that follow the first.
 GROWTH = 1.5
 
 
@@ -60,7 +60,7 @@ def make_rows(rows: int, dests: int, disorder: int, seed: int = 0) -> pa.Table:
     both = np.stack((number - dests, other * dests + dest), axis=1)
     named = both[np.stack((counts >= 1, counts >= 2), axis=1)]
     ids = np.char.add("message-", number.astype("U10"))
-    # A source's numbers count its rows at one destination.
+    # A source numbers its rows per destination.
     channel = dest * SOURCES + source
     by_channel = np.argsort(channel, kind="stable")
     lengths = np.bincount(channel, minlength=dests * SOURCES)
@@ -89,7 +89,7 @@ def write_batches(folder: Path, table: pa.Table, batches: int) -> None:
 
 
 def make_packets(messages: int, seed: int = 0) -> list[bytes]:
-    """Return encoded packets for readers to whom every message is addressed, in some disorder."""
+    """Return encoded packets, slightly out of order; every message is addressed to the readers."""
     rng = np.random.default_rng(seed)
     codec = antecede.Codec(MEMBERS)
     ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in SENDERS}
@@ -107,7 +107,7 @@ def make_packets(messages: int, seed: int = 0) -> list[bytes]:
 
 
 def packets_alone(packets: list[bytes]) -> float:
-    """Return how many packets a second the Codec and an endpoint take in one process."""
+    """Return how many packets per second the Codec and an endpoint handle in one process."""
     codec = antecede.Codec(MEMBERS)
     ends = {p: antecede.endpoint("optimal", process=p, members=MEMBERS) for p in READERS}
     begun = time.perf_counter()
@@ -120,7 +120,7 @@ def packets_alone(packets: list[bytes]) -> float:
 
 
 def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
-    """Print the rate of the packet form on Spark beside that of one process."""
+    """Print the rate of the packet form on Spark beside the rate of one process."""
     packets, case, batches = make_packets(messages), folder / "packets", 3
     write_batches(case / "in", pa.table({"packet": pa.array(packets, pa.binary())}), batches)
     alone = packets_alone(packets)
@@ -139,7 +139,7 @@ def measure_packets(spark: SparkSession, folder: Path, messages: int) -> bool:
 
 
 def grows_linearly(spark: SparkSession, folder: Path, size: int) -> bool:
-    """Compare the time of batches with that of batches ten times as large."""
+    """Compare the time of batches with the time of batches ten times as large."""
     costs = []
     for rows in (size, 10 * size):
         case = folder / f"linear-{rows}"
@@ -220,14 +220,14 @@ def measure(spark: SparkSession, folder: Path, rows: int, batches: int) -> bool:
 
 
 def stays_flat(spark: SparkSession, folder: Path, batches: int, size: int) -> bool:
-    """Run many batches; compare the time and the state of the last with those after the first."""
+    """Run many batches; compare the time and state of the last ones and the early ones."""
     case = folder / "flat"
     write_batches(case / "in", make_rows(batches * size, 10, 20), batches)
     seconds, state, count = run(spark, case, options={"horizon": 5})
     assert count == batches * size
     edge = max(1, batches // 5)
     early, last = np.median(seconds[1 : 1 + edge]), np.median(seconds[-edge:])
-    most = [max(state[: batches // 2]), max(state[batches // 2 :])]  # it is tidied now and then
+    most = [max(state[: batches // 2]), max(state[batches // 2 :])]  # compacted now and then
     growth, wider = float(last / early), most[1] / most[0]
     print(
         f"{batches} batches of {size:,} rows: {early:.2f} s a batch early, {last:.2f} s at the "
@@ -244,7 +244,7 @@ def main(*, quick: bool) -> bool:
     begun = time.perf_counter()
     try:
         with session("local[2]", app="antecede-bench", memory="2g", config=SESSION) as spark:
-            # A stream runs for days: what Java still compiles is not counted for either query.
+            # A stream runs for days, so the time in which Java still compiles counts for neither.
             warm = folder / "warm"
             write_batches(warm / "in", make_rows(rows, 10, 20), batches)
             for _ in range(1 if quick else WARM_ROUNDS):

@@ -1,8 +1,8 @@
 """Kernels against a C program of the same simulation, and against the plain engine.
 
 The C program (``yardstick.c``, beside this module) is compiled on the spot if there is a compiler.
-Both run in turn on one core, several times, and the best of each counts: other work on the machine
-only ever slows a run down. All times are processor times.
+Both run in turn on one core, several times, and the best run of each counts: other work on the
+machine can only slow a run down. All times are processor times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUNDS = 6
 
 
 class Yardstick(NamedTuple):
-    """What the C program measured."""
+    """The figures that the C program measured."""
 
     entries: float
     bytes: float
@@ -59,7 +59,7 @@ def run_yardstick(program: str, n: int, cast: str, received: int, warm_up: int) 
 
 
 def kernel_rate(protocol: str, schedule: sim.Schedule) -> tuple[float, float]:
-    """Return deliveries per second of the kernel alone, and with its plan made first."""
+    """Return deliveries per second of the kernel alone, and including its plan."""
     begin = time.process_time()
     plan = KERNELS[protocol].plan(schedule)
     ready = time.process_time()
@@ -75,7 +75,7 @@ def plain_rate(protocol: str, schedule: sim.Schedule) -> float:
 
 
 def beginning(schedule: sim.Schedule, copies: int) -> sim.Schedule:
-    """Return the head of a schedule that has about that many copies."""
+    """Return the head of a schedule with about ``copies`` copies."""
     return schedule.head(int((schedule.offsets < copies).sum()))
 
 
@@ -83,7 +83,7 @@ def compare(program: str | None, n: int, cast: str, *, quick: bool) -> bool:
     received, warm_up = (100, 20) if quick else (600_000 // n, 500)
     begin = time.process_time()
     schedule = paper(n=n, cast=cast, received=received, warm_up=warm_up, seed=1, delay=DELAY)
-    assert len(schedule.fixed_events[0]) > schedule.copies  # sorted once, for all protocols
+    assert len(schedule.fixed_events[0]) > schedule.copies  # sort once, for all protocols
     scheduling = time.process_time() - begin
     metrics = sim.run("optimal", schedule, warm_up=warm_up).metrics
     alone = whole = c_rate = 0.0

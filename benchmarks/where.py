@@ -1,7 +1,7 @@
-"""Where the time goes: kernels, endpoints, the local audit and nodes, by their parts.
+"""Where the time goes: kernels, endpoints, the local audit and nodes, by parts.
 
-Kernels and endpoints are timed part by part. The audit and the node are profiled, which slows down
-calls of short functions, so their shares are rough. ``reorder`` records the phases of its batches.
+Kernels and endpoints are timed part by part. The audit and the node are profiled, which slows
+short functions down, so their shares are rough. ``reorder`` records the phases of its batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTS_SHOWN = 6
 
 
 class Parts:
-    """CPU seconds of the parts of some work."""
+    """CPU seconds of a piece of work by part."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -101,7 +101,7 @@ def endpoints(n: int, *, quick: bool) -> None:
 
 
 def profiled(what: str, call: Callable[[], object]) -> None:
-    """Profile a call, and add up its own time by packages."""
+    """Profile a call, and add up the time of functions by package."""
     profile = cProfile.Profile()
     profile.enable()
     call()
@@ -115,7 +115,7 @@ def profiled(what: str, call: Callable[[], object]) -> None:
 
 
 def _package(file: str, name: str) -> str:
-    """Return whose code a function is."""
+    """Return the package that a function belongs to."""
     if "poll" in name or "select.epoll" in name or "lock.acquire" in name:
         return "waiting"
     if "_socket" in name:

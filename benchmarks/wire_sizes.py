@@ -9,10 +9,10 @@ from antecede.sim.workloads import paper
 from benchmarks._tables import record
 
 SIZES = (10, 30, 50)
-# Bounds on wire : model for the two protocols that carry the least.
+# Bounds on wire : model for the two protocols with the least control.
 BOUNDS = {10: 0.75, 30: 0.60, 50: 0.60}
 BOUNDED = ("optimal", "pruned")
-# These need traffic of another pattern.
+# These need another traffic pattern.
 SKIPPED = {"server": "clients talk to one server only", "synchronous": "deadlocks on this traffic"}
 
 
@@ -25,7 +25,7 @@ def row(protocol: str, n: int, sample: int) -> tuple[str, bool]:
     met = True
     for kind in ("unicast", cast) if protocol in BOUNDED else (cast,):
         schedule = paper(n=n, cast=kind, received=40 + 4 * n + sample // n, seed=1)
-        # The paper's runs are 60,000 received messages long: as many unicasts, or 120,000 / n
+        # The paper's runs last for 60,000 received messages: as many unicasts, or 120,000 / n
         # multicasts.
         late = 60_000 if kind == "unicast" else 120_000 // n
         try:

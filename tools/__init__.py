@@ -1,1 +1,1 @@
-"""What builds the package in other ways than the default, and tells how much of it is tested."""
+"""Scripts that generate pages, pictures and test vectors from the code."""

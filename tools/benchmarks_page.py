@@ -1,4 +1,4 @@
-"""The page docs/benchmarks.md, made from the tables of a run, so that no figure is typed by hand.
+"""Make the page docs/benchmarks.md from the tables of a run, so that no figure is typed by hand.
 
 python -m benchmarks --out docs/measured
 make docs
@@ -18,20 +18,20 @@ from antecede import __version__
 
 MEASURED = Path(__file__).resolve().parents[1] / "docs" / "measured"
 Row = dict[str, str]
-#: What the engines of Spark read.
+#: The input of each engine of Spark.
 _ARRANGED = {"slices": "Parquet in the order of time", "blobs": "any DataFrame"}
 COLUMNS = 100
 
 
 class Column(NamedTuple):
-    """A column of a table: its title, and what it shows of a row."""
+    """A column of a table: its title, and its text for a row."""
 
     title: str
     show: Callable[[Row], str]
 
 
 def count(name: str, title: str = "", *, scale: float = 1.0, digits: int | None = None) -> Column:
-    """Return a column of figures; large ones have no digits after the point."""
+    """Return a column of figures; large figures have no digits after the point."""
 
     def show(row: Row) -> str:
         text = row.get(name, "")
@@ -68,7 +68,7 @@ class Page:
         self._used: set[str] = set()
 
     def answers(self) -> Iterator[str]:
-        """Yield the five figures that people ask for, and what each is compared with."""
+        """Yield the five figures that people ask for, each with its comparison."""
         yield from ("", "| what people ask | answer | compared with |", "| --- | --- | --- |")
         sizes = [
             f"{float(row['bytes']):.0f} at n = {n}"
@@ -113,7 +113,7 @@ class Page:
         )
 
     def head(self) -> Iterator[str]:
-        """Yield where the figures come from."""
+        """Yield the origin of the figures: machine, commit, time."""
         yield from ("", "## Where the figures come from", "")
         yield wrapped(
             "Everything on this page comes from the tables in `docs/measured`, which one command "
@@ -153,11 +153,11 @@ class Page:
             yield f"| {name} | {which} | {bounds(run)} | {machine} |"
 
     def is_quick(self, table: str) -> bool:
-        """Tell whether a table is from a run with tiny inputs."""
+        """Return whether a table is from a run with tiny inputs."""
         return any(run["quick"] for run in self.runs.values() if table in run["tables"])
 
     def caution(self) -> Iterator[str]:
-        """Yield which of the tables used since the last call say nothing about speed."""
+        """Yield a warning about the tables used since the last call that say nothing about speed."""
         used = [
             name
             for name, run in self.runs.items()
@@ -181,7 +181,7 @@ class Page:
         return [row for row in every if all(row[key] == value for key, value in wanted.items())]
 
     def table(self, rows: Iterable[Row], *columns: Column) -> Iterator[str]:
-        """Yield rows as a table of Markdown."""
+        """Yield rows as a Markdown table."""
         shown = [[column.show(row) for column in columns] for row in rows]
         if not shown:
             yield "Not measured on that machine."
@@ -193,7 +193,7 @@ class Page:
             yield "| " + " | ".join(row[at] for at in used) + " |"
 
     def where(self, begin: str) -> Iterator[str]:
-        """Yield where the time of some work goes, one line each."""
+        """Yield a line on where the time goes for each kind of work."""
         found: dict[str, list[str]] = {}
         for row in self.rows("where"):
             if row["what"].startswith(begin):
@@ -219,12 +219,12 @@ def bounds(run: dict[str, Any]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Return text in lines."""
+    """Return text broken into lines."""
     return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def pivot(rows: Iterable[Row], key: str, value: str) -> tuple[list[Row], list[str]]:
-    """Return a row per protocol with the values by another column, and that column's values."""
+    """Return a row per protocol with a column for each value of ``key``, and these values."""
     found: dict[str, Row] = {}
     seen: dict[str, None] = {}
     for row in rows:
@@ -332,7 +332,7 @@ def sizes(page: Page) -> Iterator[str]:
 
 
 def per_message(row: Row) -> Row:
-    """Return a row with the wire bytes of all copies of a message, if there was one to measure."""
+    """Return a row with the wire bytes of all copies of a message, if any was measured."""
     if row["model_bytes_per_message"] in ("", "None"):
         return row | {"wire_per_message": ""}
     copy, model, message = (

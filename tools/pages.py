@@ -1,9 +1,9 @@
 """Write the generated pages: protocols, API, playground, benchmarks, architecture, PACKAGE.md.
 
-``make docs`` runs this. The site is built from ``build/docs``: the pages of ``docs`` and those
-which only the site has. Where a page of ``docs`` links to the source of a protocol or a package,
+``make docs`` runs this. The site is built from ``build/docs``: the pages of ``docs`` and pages
+that only the site has. If a page of ``docs`` links to the source of a protocol or a package,
 the site links to its page. ``python -m tools.pages --check`` writes nothing, and fails if a
-generated page that is in the repository is out of date.
+generated page in the repository is out of date.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACKAGE = ROOT / "PACKAGE.md"
 
 @cache
 def built_pages() -> dict[Path, str]:
-    """Return the pages that only the site has, by their place there as if ``docs`` had them."""
+    """Return the pages that only the site has, by the path that each would have in ``docs``."""
     result = {
         FOLDER / f"{name}.md": protocol_page(info) for name, info in antecede.PROTOCOLS.items()
     }
@@ -48,7 +48,7 @@ def built_pages() -> dict[Path, str]:
 
 
 def kept_pages() -> dict[Path, str]:
-    """Return the pages and pictures that are in the repository, for those who read them there."""
+    """Return the generated pages and pictures that the repository keeps for its readers."""
     return {
         PICTURE: overtaken(),
         PACKAGE: package_page(README.read_text()),
@@ -59,7 +59,7 @@ def kept_pages() -> dict[Path, str]:
 
 
 def built_from() -> dict[Path, Path]:
-    """Return which source each page that only the site has is made from."""
+    """Return the source of each page that only the site has."""
     source = ROOT / "src" / "antecede"
     found = {source / "protocols": FOLDER / "index.md", source / "cli": REFERENCE / "cli.md"}
     for name in antecede.PROTOCOLS:
@@ -70,7 +70,7 @@ def built_from() -> dict[Path, Path]:
 
 
 def site_page(page: Path, built: dict[Path, Path]) -> str:
-    """Return a page of ``docs`` with links to pages of the site in place of those to sources."""
+    """Return a page of ``docs`` with links to sources replaced by links to pages of the site."""
 
     def linked(link: re.Match[str]) -> str:
         target = built.get((page.parent / link[1]).resolve())
@@ -80,7 +80,7 @@ def site_page(page: Path, built: dict[Path, Path]) -> str:
 
 
 def write_site() -> int:
-    """Write what the site is built from; return how many pages it has."""
+    """Write the input of the site; return its number of pages."""
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(DOCS, SITE)
     built = built_from()
@@ -95,7 +95,7 @@ def write_site() -> int:
 def package_page(readme: str) -> str:
     """Return the README for a package index: no pictures, and file names in place of links.
 
-    Whoever reads it there has neither beside it.
+    On the index, neither pictures nor linked files are available.
     """
     title, _, rest = readme.partition("\n\n")
     note = "Pages and programs named here are in `docs` and `examples` of the source distribution."

@@ -31,7 +31,7 @@ and [the run](#the-run) what it ran on."""
 
 
 def main() -> int:
-    """Write the page and draw its figures, as today's code draws them."""
+    """Write the page and draw its figures with the current code."""
     if len(sys.argv) != 2:
         print("usage: python -m tools.paper_study FOLDER (of a finished antecede study)")
         return 2
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _run(summary: dict[str, Any]) -> Iterator[str]:
-    """Tell what the figures come from."""
+    """Say where the figures come from."""
     about, options, took = summary["provenance"], summary["options"], round(summary["seconds"])
     versions = ", ".join(f"{name} {about[name]}" for name in ("numba", "numpy", "pyspark"))
     started = summary["started"][:16].replace("T", " ")
@@ -89,7 +89,7 @@ def _calls(summary: dict[str, Any]) -> str:
 
 
 def _section(section: Section) -> Iterator[str]:
-    name, _, finding = section.title.partition(": ")  # A heading that links can name.
+    name, _, finding = section.title.partition(": ")  # A heading that links can point to.
     yield f"## {name}"
     if finding:
         yield from ("", _wrapped(f"**{finding}**"))
@@ -115,7 +115,7 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _claims(claims: Claims) -> Iterator[str]:
-    """Write the tally, the papers, a short line for each claim, and its whole result folded."""
+    """Write the tally, the papers, and for each claim a short line with its full result folded."""
     told = "; ".join(f"{verdict}: {count}" for verdict, (_, count) in claims.tally.items())
     told = told[:1].upper() + told[1:]
     yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions. {told}.")

@@ -18,12 +18,12 @@ INK, GREY, BLUE, PALE = "#1b1f24", "#8c959f", "#3c6eb4", "#eaf0f8"
 RED, AMBER = "#b3261e", "#8a6000"
 Place = tuple[float, float]
 PANEL = 255
-#: Where events stand: no line may run through the mark of another event.
+#: The positions of events: no line may run through the mark of another event.
 STEPS = ((80, 140, 275, 385, 465), (80, 155, 245, 345, 455))
 
 
 def pictures() -> dict[Path, str]:
-    """Return every picture by its file."""
+    """Return every picture by its path."""
     folder = ROOT / "docs" / "figures"
     return {
         folder / "imports.svg": imports(),
@@ -69,7 +69,7 @@ def imported_by(package: str) -> set[str]:
 
 
 def arrow(start: Place, end: Place, row: float) -> str:
-    """Draw an import; one that passes other layers takes a curve around them."""
+    """Draw an import; the arrow curves around the layers in between."""
     layers = round((end[1] - start[1]) / row)
     side = -1 if layers % 2 else 1
     bend = 0 if layers == 1 else side * (60 + 24 * layers)
@@ -113,7 +113,7 @@ def false_causality() -> str:
 
 
 def lost_chain() -> str:
-    """Return the smallest history in which a skip costs order under ``optimal``."""
+    """Return the smallest history in which a skip breaks order under ``optimal``."""
     story = [
         ("send", "d", "bc", "m1"),
         ("send", "d", "r", "y"),
@@ -150,7 +150,7 @@ class Panel:
         self.names: dict[object, str] = {}
 
     def drawn(self, story: Sequence[tuple[str, ...]], steps: Sequence[int]) -> list[str]:
-        """Let each step of a story happen at its place, and return all that is drawn."""
+        """Carry out each step of a story at its position, and return the drawing."""
         marks = []
         for x, (kind, process, others, *name) in zip(steps, story, strict=True):
             where = others if kind == "at" else process
@@ -174,7 +174,7 @@ class Panel:
         return f"sends {name}"
 
     def _at(self, here: Place, source: str, dest: str) -> str:
-        """Let a copy arrive; one that is held is delivered at a later arrival."""
+        """Let a copy arrive; a held copy is delivered at a later arrival."""
         begin, name = self.begun.pop((source, dest))
         self.parts.append(stroke(begin, here, BLUE))
         before = len(self.world.history.events)
@@ -183,14 +183,14 @@ class Panel:
         return f"delivers {', '.join(seen)}" if seen else f"holds {name}"
 
     def _skip(self, _here: Place, process: str, source: str) -> str:
-        """Let a process declare another to be gone."""
+        """Let a process declare another process gone."""
         before = len(self.world.history.events)
         self.world.skip(process, source)
         seen = [self.names[event.message] for event in self.world.history.events[before:]]
         return f"skips {source}, delivers {', '.join(seen)}"
 
     def _crash(self, _here: Place, process: str, _others: str) -> str:
-        """Let a process fail, with the copies that it has under way."""
+        """Let a process fail; its copies in transit are lost."""
         self.world.crash(process)
         for (source, dest), (begin, name) in self.begun.items():
             if source == process:
@@ -215,7 +215,7 @@ def windows() -> str:
         ("c", 500, "a", 560),
         ("a", 515, "b", 535),
     )
-    for cut in cuts:  # no message is delivered before a cut and sent after it
+    for cut in cuts:  # no message is sent after a cut and delivered before it
         assert not [m for m in sent if m[3] < cut[m[2]] and m[1] > cut[m[0]]]
     assert [m for m in sent if m[3] < careless[m[2]] and m[1] > careless[m[0]]]
     parts = []
@@ -267,7 +267,7 @@ def stroke(start: Place, end: Place, colour: str) -> str:
 def text(
     at: Place, words: str, *, colour: str = INK, anchor: str = "middle", size: int = 12
 ) -> str:
-    """Draw words that lines cannot cross out."""
+    """Draw words with a margin, so that lines behind them do not cross them out."""
     return (
         f'<text x="{at[0]:g}" y="{at[1]:g}" fill="{colour}" font-size="{size}" '
         f'text-anchor="{anchor}" paint-order="stroke" stroke="#fff" stroke-width="3">'

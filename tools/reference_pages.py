@@ -149,7 +149,7 @@ def _described(name: str, found: object, module: str) -> list[str]:
 
 
 def _fields(found: type) -> str:
-    """Return the fields of a class that have a string below them, as a list."""
+    """Return the fields of a class that have a docstring below them, as a list."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(found))).body
     told = {
         node.target.id: after.value.value
@@ -168,7 +168,7 @@ def _decorator(found: type, name: str) -> str:
 
 
 def _constant(name: str, found: object, module: str) -> list[str]:
-    """Return how a constant is assigned, if that is short, and the string below its assignment."""
+    """Return a constant's assignment, if that is short, and the docstring below it."""
     for path in sorted((ROOT / "src" / "antecede").rglob("*.py")):
         body = ast.parse(path.read_text()).body if f"\n{name}" in path.read_text() else []
         for node, after in itertools.pairwise(body):
@@ -186,7 +186,7 @@ def _constant(name: str, found: object, module: str) -> list[str]:
 
 
 def _assigned(node: ast.stmt) -> str:
-    """Return a short assignment as code, or only the type of what is assigned."""
+    """Return a short assignment as code, or only the type of its value."""
     if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) != "Final":
         return _code(f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}")
     text = ast.unparse(node).replace(": Final =", " =")
@@ -194,7 +194,7 @@ def _assigned(node: ast.stmt) -> str:
 
 
 def _entries(found: object) -> str:
-    """Return what a constant says of each of its names, as a list."""
+    """Return the names in a constant with their descriptions, as a list."""
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         return ""
     return "\n".join(_item(f"`{name}`", text) for name, text in found.items())
@@ -237,7 +237,7 @@ def _code(text: str, above: str = "") -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that are outside of all brackets."""
+    """Split at the commas outside all brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -249,7 +249,7 @@ def _split(text: str) -> list[str]:
 
 
 def _prose(docstring: str | None) -> str:
-    """Return a docstring as Markdown: its own double backticks and roles made plain."""
+    """Return a docstring as Markdown, with double backticks and roles simplified."""
     text = inspect.cleandoc(docstring or "")
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
@@ -277,7 +277,7 @@ def _literal(found: re.Match[str]) -> str:
 
 
 def cli_page() -> str:
-    """Return the page of the command line, as its parser has it."""
+    """Return the page of the command line, from its parser."""
     parts = [
         "# The command line",
         EXIT,
@@ -306,7 +306,7 @@ def _option(parameter: Any) -> str:  # noqa: ANN401 - typer keeps its copy of Cl
 
 
 def architecture_page() -> str:
-    """Return the page with the layers that import-linter checks, and what is in each."""
+    """Return the page on the layers that import-linter checks, and their contents."""
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = next(c["layers"] for c in linter["contracts"] if c["type"] == "layers")
     rows = []
@@ -320,7 +320,7 @@ def architecture_page() -> str:
 
 
 def _summary(name: str) -> str:
-    """Return the first paragraph of what a package or module says of itself."""
+    """Return the first paragraph of the docstring of a package or module."""
     folder = ROOT / "src" / "antecede" / name
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""

@@ -2,8 +2,8 @@
 
     python -m tools.wire_vectors
 
-Other implementations of the wire format read it, and so does tests/wire/test_vectors.py: bytes that
-were written once must be read for ever, or the version must change.
+Other implementations of the wire format read it, and so does tests/wire/test_vectors.py: bytes
+written once must stay readable for ever, or the version must change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS = 40
 
 
 def vectors() -> list[dict[str, object]]:
-    """Return one record for each protocol and variant, in a group of four and in one of twenty."""
+    """Return one record per protocol and variant, for a group of four and a group of twenty."""
     found = []
     for name, info in antecede.PROTOCOLS.items():
         for count in (4, 20):
@@ -60,7 +60,7 @@ def vector(
                 others = [chance.choice(others)]
             try:
                 made = ends[process].send(others, b"%d" % step).packets
-            except antecede.UsageError:  # it is blocked, or has no group for these
+            except antecede.UsageError:  # blocked, or no group for these
                 continue
         flight += made
         seen += made
@@ -79,7 +79,7 @@ def vector(
 
 
 def shown(packet: antecede.Packet, codec: antecede.Codec) -> dict[str, object]:
-    """Return a packet's parts by names, and its bytes."""
+    """Return a packet's parts by name, and its bytes."""
     return {
         "source": packet.source,
         "dest": packet.dest,
@@ -94,7 +94,7 @@ def shown(packet: antecede.Packet, codec: antecede.Codec) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """Return a control as JSON has it: bytes as hexadecimal text."""
+    """Return a control as JSON values: bytes as hexadecimal text."""
     if isinstance(value, tuple):
         return [plain(part) for part in value]
     return value.hex() if isinstance(value, bytes) else value
