@@ -176,7 +176,7 @@ class Churn:
         return message._replace(sender=self.labels(message, [message.sender])[0])
 
     def may_lack(self, message: MessageId) -> bool:
-        """Tell whether a relay was removed that a message may have been under way through."""
+        """Return whether a relay was removed that a message may have been under way through."""
         number = message.seq // VIEW_STEP
         later = [each for each in self.views if each > number]
         if self.protocol not in RELAYED or not later:

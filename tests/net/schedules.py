@@ -124,7 +124,7 @@ class World:
             self.hosts[name].start(self.program)
 
     def is_quiet(self) -> bool:
-        """Tell whether all that was promised has been marked done."""
+        """Return whether all that was promised has been marked done."""
         if any(len(numbers) < self.messages for numbers in self.returned.values()):
             return False
         promised = {(dest, message) for message, dests in self.dests.items() for dest in dests}

@@ -181,7 +181,7 @@ class Group:
         self.running[name].wait()
 
     def is_up(self, names: Iterable[str] = ()) -> bool:
-        """Tell whether all nodes are open: one that is still starting cannot end gracefully."""
+        """Return whether all nodes are open: one that is still starting cannot end gracefully."""
         return all(
             (self.folder / f"{name}.ledger").exists()
             and b"up " in (self.folder / f"{name}.ledger").read_bytes()[self.starts[name] :]

@@ -41,7 +41,7 @@ def head_of(protocol: str) -> frames.Head:
 
 
 async def is_well(a: Node, b: Node) -> bool:
-    """Tell whether two nodes still serve each other."""
+    """Return whether two nodes still serve each other."""
     await a.send(["b"], b"question")
     return await take(b, 1) == [b"question"] and a._driver is not None and a._driver.failure is None
 

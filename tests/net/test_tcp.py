@@ -109,7 +109,7 @@ def test_a_broken_connection_is_opened_again_and_nothing_is_lost() -> None:
 
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
-    """Tell whether the other side closes the connection without a word."""
+    """Return whether the other side closes the connection without a word."""
     async with asyncio.timeout(SECONDS):
         try:
             said = await reader.read()

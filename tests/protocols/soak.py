@@ -100,7 +100,7 @@ def footprint(end: Endpoint) -> int:
 
 
 def is_flat(first: Size, last: Size) -> bool:
-    """Tell whether nothing accumulated between two measurements."""
+    """Return whether nothing accumulated between two measurements."""
     return all(b <= GROWTH_MAX * a + SLACK_BYTES for a, b in zip(first, last, strict=True))
 
 

@@ -212,7 +212,7 @@ def test_a_specification_with_one_wrong_step_is_caught(name: str, line: str, ins
 
 
 def is_equal(script: Script) -> bool:
-    """Tell whether a script runs to its end without a difference."""
+    """Return whether a script runs to its end without a difference."""
     try:
         script.run()
     except (AssertionError, KeyError):

@@ -180,7 +180,7 @@ def test_a_broken_store_is_caught(
 
 
 def is_refused(data: bytes, codec: Codec) -> bool:
-    """Tell whether bytes are refused, by the Codec or by b, which then has not changed."""
+    """Return whether bytes are refused, by the Codec or by b, which then has not changed."""
     one = Replica("b", NAMES, WHERE)
     try:
         packet = codec.decode(data)

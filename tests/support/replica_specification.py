@@ -113,7 +113,7 @@ class Site:
         return applied
 
     def is_ready(self, packet: Packet) -> bool:
-        """Tell whether all is applied here that must be: a request asks for it, a log names us."""
+        """Return whether all is applied here that must be: a request asks for it, a log names us."""
         if isinstance(packet, NoValue):
             return True
         if isinstance(packet, Request):
@@ -186,7 +186,7 @@ class FullSite(Site):
         self.log = {(self.i, self.clock): frozenset()}
 
     def is_ready(self, packet: Packet) -> bool:
-        """Tell whether every write in the log is applied here."""
+        """Return whether every write in the log is applied here."""
         assert isinstance(packet, Update)
         return all(t <= self.apply[z] for z, t, _ in packet.log if z != self.i)
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def needs_spark(path: Path) -> bool:
-    """Tell whether tests of a file use the session that all tests of a worker share."""
+    """Return whether tests of a file use the session that all tests of a worker share."""
     return "spark: SparkSession" in path.read_text(encoding="utf-8")
 
 
