@@ -1,4 +1,4 @@
-"""Seeded series of damaged inputs, run for some seconds: what both fuzzers share."""
+"""Seeded series of damaged inputs, run for a given time; both fuzzers share this."""
 
 import time
 from collections import Counter
@@ -15,13 +15,13 @@ class Campaign(Protocol):
     findings: list[str]
 
     def step(self) -> None:
-        """Damage an input and feed it to what is tested."""
+        """Damage an input and feed it to the code under test."""
 
 
 def run(
     begin: Callable[[int], Campaign], seconds: float, seed: int, steps: int, label: str = ""
 ) -> list[str]:
-    """Run campaigns of so many steps until the time is up, print the counts, return findings."""
+    """Run campaigns of ``steps`` steps until the time is up, print counts, return findings."""
     stop, first = time.monotonic() + seconds, seed
     total: Counter[str] = Counter()
     findings: list[str] = []

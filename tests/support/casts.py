@@ -1,4 +1,4 @@
-"""Whom messages go to, under protocols that do not all allow the same."""
+"""Destinations of messages, under protocols that allow different casts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every completion of a small log, and whether one of them is broken: the truth about doubt.
 
-A completion adds the sends and deliveries that a log lacks, of the messages that it mentions; see
+A completion adds the missing sends and deliveries of the messages that a log mentions; see
 ``antecede.audit.doubt``. Each id must have been sent at most once.
 """
 
@@ -30,7 +30,7 @@ def lines_of(log: list[Event]) -> Lines:
 
 
 def choices(log: list[Event], *, until_end: bool) -> list[list[tuple[Event, str, int] | None]]:
-    """Return, for each event that may be missing, where it may be: nowhere, or before a place."""
+    """Return the places of each event that may be missing: nowhere, or before some event."""
     lines = lines_of(log)
     sent = {e.message: e for e in log if e.kind == "send"}
     got = {(e.process, e.message) for e in log if e.kind == "deliver"}

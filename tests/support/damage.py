@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 EDGES = b'\x00\n\r\t ",;{}[]:\\\x7f\x80\xc3\xed\xff'
-#: Values that readers should be ready for in place of any other.
+#: Values that readers must cope with in place of any other value.
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**400, 0.5, -0.0, 1e308,
     float("inf"), float("nan"), "", " ", "0", "-1", "a", "a\nb", "\x00", "\u202e", "\ud800",
@@ -65,7 +65,7 @@ def damaged_bytes(chance: random.Random, data: bytes, others: list[bytes]) -> by
 
 
 def damaged_lines(chance: random.Random, data: bytes) -> bytes:
-    """Return a text with lines left out, doubled, swapped, joined or torn, and words replaced."""
+    """Return a text with lines dropped, doubled, swapped, joined or torn, and words replaced."""
     lines = data.decode(errors="surrogateescape").split("\n")
     for _ in range(chance.randint(1, 4)):
         place = chance.randrange(len(lines))
@@ -91,7 +91,7 @@ def damaged_lines(chance: random.Random, data: bytes) -> bytes:
 
 
 def damaged_json(chance: random.Random, data: bytes) -> bytes:
-    """Return JSON, one document or one on each line, with some of its values replaced."""
+    """Return JSON (one document, or one per line) with some of its values replaced."""
     try:
         documents = [json.loads(data)]
     except ValueError:
@@ -102,7 +102,7 @@ def damaged_json(chance: random.Random, data: bytes) -> bytes:
 
 
 def _change(chance: random.Random, documents: list[Any]) -> None:
-    """Replace, leave out or double one value somewhere below."""
+    """Replace, remove or double one value at any depth."""
     owner: Any = documents
     while True:
         keys: list[Any] = list(owner) if isinstance(owner, dict) else list(range(len(owner)))
@@ -128,7 +128,7 @@ def _change(chance: random.Random, documents: list[Any]) -> None:
             owner[key] = copy.deepcopy(chance.choice(ODD))
 
 
-#: Types that a column may have in a file of others.
+#: Types that a column may have in other people's files.
 TYPES = (
     pa.string(), pa.large_string(), pa.binary(), pa.string_view(), pa.int8(), pa.int64(),
     pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.decimal128(38, 0), pa.decimal128(9, 2),
@@ -172,7 +172,7 @@ def damaged_table(chance: random.Random, data: bytes) -> bytes:
 
 
 def _scalar(value: object, kind: pa.DataType) -> object:
-    """Return a value as one of a type, or None if it has none there."""
+    """Return a value converted to a type, or None if that is impossible."""
     tries: tuple[object, ...] = (value, [value], [("a", value)], {"a": value}, str(value))
     if pa.types.is_map(kind):  # Arrow itself aborts on a map made of nulls.
         tries = tries[2:3]

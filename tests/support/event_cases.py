@@ -21,11 +21,11 @@ GOOD: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A row that differs from ``GOOD`` in ``changed``, and what readers make of it.
+    """A row that differs from ``GOOD`` in ``changed``, and the expected result of reading it.
 
     ``reason`` is why it is rejected (None: it is an event, and reads as ``GOOD`` with ``changed``
-    and then ``read``). ``types`` are the types of its columns in Arrow where they are not the plain
-    ones; ``csv`` and ``json`` tell whether these formats can hold the row.
+    and then ``read``). ``types`` are the Arrow types of columns that do not have the plain ones;
+    ``csv`` and ``json`` say whether these formats can hold the row.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Case:
     json: bool = True
 
     def expected(self) -> dict[str, Any]:
-        """Return the columns of the event that readers are to find."""
+        """Return the columns of the event that readers should find."""
         return GOOD | self.changed | self.read
 
 

@@ -1,4 +1,4 @@
-"""Random histories: what was sent, passed on, delivered, lost, and with which clocks."""
+"""Random histories: messages sent, passed on, delivered and lost, and events with clocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATE = [
 
 @dataclass(frozen=True)
 class Shape:
-    """What a random history is like."""
+    """The properties of a random history."""
 
     processes: int = 4
     sends: int = 30
@@ -104,7 +104,7 @@ def history(shape: Shape, seed: int) -> list[Event]:
 def stamp(
     log: list[Event], pasts: list[Counter[str]], shape: Shape, rng: random.Random
 ) -> list[Event]:
-    """Leave some events out, and give clocks that count the others to some that stay."""
+    """Remove some events, and give some of the rest clocks that count only the rest."""
     if not shape.clocks and not shape.unlogged:
         return log
     logged = [e.kind == "local" or rng.random() >= shape.unlogged for e in log]
@@ -126,7 +126,7 @@ def stamp(
 
 
 def spoil(log: list[Event], shape: Shape, rng: random.Random) -> list[Event]:
-    """Make rows contradict each other, or go round in circles, as often as ``shape`` says."""
+    """Make rows contradict each other or form cycles, as often as ``shape`` says."""
     if shape.clashes:
         log = [replace(e, seq=max(1, e.seq - (rng.random() < shape.clashes))) for e in log]
     if shape.swapped:
@@ -155,7 +155,7 @@ SHAPES = (
     Shape(processes=60, sends=60, fan_out=3, delay=3.0, skew=2.0),
 )
 
-#: Messages passed on by those who got them, with and without stated destinations.
+#: Messages passed on by their receivers, with and without stated destinations.
 RELAYED = (
     Shape(processes=4, sends=8, relays=0.3, own=0.0, delay=2.0),
     Shape(processes=6, sends=10, fan_out=3, relays=0.25, delay=2.0, lost=0.1, local=0.3),
@@ -164,7 +164,7 @@ RELAYED = (
     Shape(processes=4, sends=15, relays=0.2, unlogged=0.15, delay=2.0),
     Shape(processes=4, sends=15, relays=0.2, resent=0.1, swapped=0.05, clashes=0.05),
 )
-#: Vector clocks on all or some events, and messages of which a send or a delivery is not logged.
+#: Vector clocks on all or some events, and messages whose send or delivery is not logged.
 CLOCKED = (
     Shape(clocks=1.0, delay=2.0),
     Shape(processes=3, sends=20, clocks=1.0, unlogged=0.3, delay=3.0, local=0.3),
@@ -175,7 +175,7 @@ CLOCKED = (
     Shape(processes=4, sends=12, clocks=0.5, relays=0.3, unlogged=0.1, delay=2.0),
     Shape(processes=30, sends=40, clocks=0.8, unlogged=0.1, delay=3.0),
 )
-#: Small logs of every combination; many lack events, and those may or may not matter.
+#: Small logs of every combination; many lack events, which may or may not matter.
 BRIEF = tuple(
     Shape(
         processes=3 + (sends > 5),

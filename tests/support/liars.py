@@ -1,6 +1,6 @@
 """A small group with one malicious member, m, and the packets with which it lies.
 
-A lie is a packet that m would send in a world that never was, so it always has a valid form.
+A lie is a packet that m would send in an invented world, so it always has a valid form.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ WITH_CONTROL = [
         *("permits", "serial", "synchronous", "tree"),
     }
 ]
-#: Acknowledgements end what there is to say; so in a lie of m nobody acknowledges.
+#: Acknowledgements leave nothing to lie about, so in m's lies no process acknowledges.
 ANSWERING = {"acknowledged"}
-#: Broadcasts: a process delivers nothing before all that it is told about.
+#: Broadcasts: a process delivers a message only after all messages that it names.
 TRANSITIVE = {"broadcast", "context", "delta", "phases", "probabilistic", "zones"}
 
 
@@ -35,7 +35,7 @@ def nothing(_: Packet) -> bool:
 
 
 class Net:
-    """Endpoints, the packets under way, and what each endpoint has delivered."""
+    """Endpoints, the packets in flight, and what each endpoint has delivered."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.casts = PROTOCOLS[name].casts
@@ -58,9 +58,9 @@ class Net:
         self._take(process, self.endpoints[process].send(dests, payload))
 
     def run(self, hold: Callable[[Packet], bool] = nothing) -> None:
-        """Let all packets arrive, also those they cause, except those that ``hold`` keeps.
+        """Let all packets arrive, and the packets that they cause, except those that ``hold`` keeps.
 
-        A packet that passes a lie on to someone who knows better is refused there.
+        A packet that passes a lie on to a process that knows better is refused there.
         """
         while due := [packet for packet in self.flying if not hold(packet)]:
             self.flying.remove(due[0])

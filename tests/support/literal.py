@@ -1,6 +1,6 @@
-"""Two published algorithms word for word, self-addressed messages included: what goes wrong then.
+"""Two published algorithms word for word, including self-addressed messages, which go wrong.
 
-No base stands below them: no self-delivery, no duplicate suppression. Only their rules.
+They have only the published rules, without a base class that handles self-delivery or duplicates.
 """
 
 from dataclasses import dataclass, field

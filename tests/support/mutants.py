@@ -1,7 +1,7 @@
-"""Protocols broken on purpose, one step each: the checkers must notice every one of them.
+"""Protocols broken on purpose, in one step each: the checkers must notice every one of them.
 
-Most are specifications with one line changed. Those of which the endpoint has to notice something
-change the rules.
+Most are specifications with one changed line. Mutants that an endpoint has to notice change the
+rules instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def mutant(name: str, protocol: str, old: str, new: str) -> type[Rules]:
     return rules
 
 
-# Delivers on arrival: what one gets without us.
+# Delivers on arrival, as without a protocol.
 Unordered = mutant("Unordered", "matrix", "self.deliv[k] >= st_m[k][self.i]", "True")
 
 # Counts a delivered message for the receiver only, not for its other destinations.
@@ -35,7 +35,7 @@ CountsItself = mutant(
     "CountsItself", "matrix", "st_m[k][self.i] for", "st_m[k][self.i] + (k == copy.source) for"
 )
 
-# Waits for every message it has heard of, also those for others.
+# Waits for every message it has heard of, even for messages to others.
 WaitsForAll = mutant(
     "WaitsForAll", "matrix", "st_m[k][self.i] for k", "sum(st_m[k].values()) * (k != self.i) for k"
 )
@@ -70,7 +70,7 @@ LooksAhead = mutant(
 
 
 class NeverWakes(Matrix):
-    """Says of no place that it was reached, so what is held stays held."""
+    """Never reports progress, so held messages stay held."""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         super().taken(packet)
@@ -78,7 +78,7 @@ class NeverWakes(Matrix):
 
 
 class Chatty(Optimal):
-    """Answers every delivery with a packet of its own, and that one too."""
+    """Answers every delivery with a packet of its own, and that packet as well."""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         tops, log = self._settled()
@@ -102,4 +102,4 @@ MUTANTS: dict[type[Rules], tuple[str, frozenset[str]]] = {
     LosesTheDestination: ("optimal", frozenset({"safety"})),
     LooksAhead: ("optimal", frozenset({"safety", "necessity"})),
 }
-"""Each mutant with the protocol it spoils and the promises of which it may break one first."""
+"""Each mutant's protocol, and the promises, one of which it must break first."""

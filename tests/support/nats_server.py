@@ -18,7 +18,7 @@ PATIENCE = 300.0
 
 
 def program() -> str:
-    """Return the path of nats-server; skip the test without it."""
+    """Return the path of nats-server; skip the test if it is missing."""
     pytest.importorskip("nats", reason="needs nats-py")
     found = shutil.which("nats-server", path=str(Path(sys.executable).parent))
     found = found or shutil.which("nats-server")
@@ -28,7 +28,7 @@ def program() -> str:
 
 
 def free_port() -> int:
-    """Return a port that no client is given by chance while the server is away."""
+    """Return a port that the system gives to no client while the server is down."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ class NatsServer:
         pytest.fail("the NATS server did not start")
 
     def kill(self) -> None:
-        """Kill it as a power cut would the process."""
+        """Kill the process as a power cut would."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

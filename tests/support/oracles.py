@@ -1,7 +1,7 @@
-"""An oracle that uses no clock of its own: explicit sets of what happened before what.
+"""An oracle that uses no clock of its own: explicit sets of events that happened before others.
 
-It is slow and obvious on purpose and shares nothing with what it judges, except how rows that
-contradict each other by having one seq are ordered.
+It is slow and obvious on purpose and shares nothing with the code that it judges, except how it
+orders contradictory rows with the same seq.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ RETURNED = "returned"
 
 @dataclass(frozen=True, slots=True)
 class Stamped(Event):
-    """An event with a clock: how many events of other processes it follows."""
+    """An event with a clock, which counts the events of other processes that it follows."""
 
     clock: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass
 class Truth:
-    """What is wrong with a history."""
+    """The errors in a history."""
 
     violations: dict[tuple[str, str, int], tuple[str, int, int]] = field(default_factory=dict)
     missing: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
@@ -46,15 +46,15 @@ class Truth:
 
 @dataclass
 class Order:
-    """A log in order, its pairing and what happened after each event."""
+    """A log in order, its pairing and the events after each event."""
 
     log: list[Event]
     edges: set[tuple[int, int]]  # beyond those of processes and messages
     paired: dict[int, int] = field(default_factory=dict)  # delivery -> the send it is judged by
-    alone: dict[int, str] = field(default_factory=dict)  # first deliveries that have no send
+    alone: dict[int, str] = field(default_factory=dict)  # first deliveries without a send
     owners: dict[str, list[int]] = field(default_factory=dict)
-    replies: set[int] = field(default_factory=set)  # sends of an id back to who had sent it
-    again: list[int] = field(default_factory=list)  # deliveries that repeat one
+    replies: set[int] = field(default_factory=set)  # sends of an id back to its sender
+    again: list[int] = field(default_factory=list)  # repeated deliveries
     cyclic: set[int] = field(default_factory=set)
     after: list[set[int]] = field(default_factory=list)
 
@@ -94,7 +94,7 @@ def oracle(events: list[Event]) -> Truth:
 
 
 def order_of(events: list[Event]) -> Order:
-    """Pair deliveries with sends, and find what happened before what."""
+    """Pair deliveries with sends, and determine happened-before."""
     names = sorted({e.message or "" for e in events} | {d for e in events for d in e.dests or ()})
     hashes = dict(zip(names, hash_names(names).tolist(), strict=True))
 
@@ -122,7 +122,7 @@ def order_of(events: list[Event]) -> Order:
 
 
 def cut(order: Order) -> None:
-    """Take out what lies on cycles."""
+    """Remove events on cycles."""
     for i, s in list(order.paired.items()):
         if s in order.after[i]:
             order.cyclic.add(i)
@@ -136,7 +136,7 @@ def cut(order: Order) -> None:
 
 
 def clock_edges(log: list[Event]) -> tuple[list[tuple[int, int]], set[int]]:
-    """Return what is new in clocks as edges, and the events whose clock is ahead of the log."""
+    """Return the order that clocks add as edges, and the events whose clock is ahead of the log."""
     mine: dict[str, list[int]] = defaultdict(list)
     for i, e in enumerate(log):
         mine[e.process].append(i)
@@ -174,7 +174,7 @@ def numbers_of(events: list[Event]) -> list[int]:
 
 
 class Passed:
-    """One id, and everything the log has of it; see ``copies`` for the rule."""
+    """One id and all its events in the log; see ``copies`` for the rule."""
 
     def __init__(self, log: list[Event], message: str, earliest: int | None) -> None:
         self.log = log
@@ -230,7 +230,7 @@ class Passed:
         return one < other and self.log[one].process == self.log[other].process
 
     def last(self, i: int) -> int | None:
-        """Return what its process did with the id just before an event."""
+        """Return the previous event of the id at an event's process."""
         before = [j for j in self.at[self.log[i].process] if j < i]
         return before[-1] if before else None
 
@@ -240,7 +240,7 @@ class Passed:
         return {q for q in self.log[s].dests or () if any(q == e.process for e in self.log)} == {p}
 
     def replies(self) -> dict[int, int]:
-        """Return delivery -> send where two processes take turns."""
+        """Return delivery -> send if two processes take turns."""
         found: dict[int, int] = {}
         for p, d in self.first.items():
             asked = [s for s in self.sends if s in self.at[p]]
@@ -293,7 +293,7 @@ class Passed:
 
 
 def pair(order: Order, message: str, earliest: int | None) -> None:
-    """Say whose each delivery of a message is."""
+    """Decide whose copy each delivery of a message is."""
     passed = Passed(order.log, message, earliest)
     order.owners[message] = passed.owners
     order.replies |= set(passed.replies().values())
@@ -337,7 +337,7 @@ def judge(order: Order, truth: Truth) -> None:
 def reachable(
     log: list[Event], paired: dict[int, int], edges: set[tuple[int, int]]
 ) -> list[set[int]]:
-    """Return, per event, the events after it: those that follow it, and those after them."""
+    """Return, per event, all events after it, directly or indirectly."""
     follow: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
         if log[i].process == log[i - 1].process:
@@ -357,7 +357,7 @@ def reachable(
 
 
 def walk(follow: list[list[int]], start: list[int]) -> set[int]:
-    """Return all that can be reached from ``start``, itself included."""
+    """Return everything that can be reached from ``start``, including itself."""
     seen: set[int] = set()
     stack = list(start)
     while stack:
@@ -369,7 +369,7 @@ def walk(follow: list[list[int]], start: list[int]) -> set[int]:
 
 
 def successors(order: Order) -> dict[int, set[int]]:
-    """Return, per send, the sends by a process that had sent or delivered it, or knew of it."""
+    """Return, per send, the sends by processes that had sent or delivered it, or knew of it."""
     log, owners = order.log, {o for some in order.owners.values() for o in some} | order.replies
     follow: list[list[int]] = [[] for _ in log]
     for i in range(1, len(log)):
@@ -384,7 +384,7 @@ def successors(order: Order) -> dict[int, set[int]]:
 
 
 def distance(children: dict[int, set[int]], source: int, target: int) -> int:
-    """Return the number of messages on a shortest chain, both ends included."""
+    """Return the number of messages on a shortest chain, including both ends."""
     level, seen, length = {source}, {source}, 1
     while target not in level:
         level = set().union(*(children[s] for s in level)) - seen

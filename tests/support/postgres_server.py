@@ -18,7 +18,7 @@ PATIENCE = 300.0
 
 
 def programs() -> Path:
-    """Return the folder of PostgreSQL's programs; skip the test without it."""
+    """Return the folder of PostgreSQL's programs; skip the test if there is none."""
     pytest.importorskip("psycopg", reason="needs psycopg")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
     found = [folder for folder in folders if (folder / "initdb").exists()]
@@ -31,7 +31,7 @@ def programs() -> Path:
 
 
 def _user() -> dict[str, int]:
-    """Return how to run as someone whom PostgreSQL accepts: not as root."""
+    """Return arguments that run a program as a user whom PostgreSQL accepts, not as root."""
     if os.geteuid() != 0:
         return {}
     entry = pwd.getpwnam("nobody")
@@ -58,7 +58,7 @@ class PostgresServer:
         self._as = _user()
         if self._as:
             os.chown(folder, self._as["user"], self._as["group"])
-            for parent in folder.parents:  # Others have to be able to walk to it.
+            for parent in folder.parents:  # Other users must have access.
                 if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
                     parent.chmod(parent.stat().st_mode | 0o711)
         self._run(
@@ -80,7 +80,7 @@ class PostgresServer:
             "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "",
             "max_connections": 60, "shared_buffers": "64MB",
         }  # fmt: skip
-        if not self.durable:  # It survives kills all the same; only a power cut would hurt.
+        if not self.durable:  # Data survives kills anyway; only a power cut would hurt.
             options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         words = [str(self.bin / "postgres"), "-D", str(self.data)]
         words += [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
@@ -102,7 +102,7 @@ class PostgresServer:
         pytest.fail("the server of PostgreSQL did not start")
 
     def stop(self) -> None:
-        """Stop it at once, as an operator would."""
+        """Stop the server at once, as an operator would."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(3)  # SIGQUIT: immediate; its children go too
             self.process.wait(PATIENCE)

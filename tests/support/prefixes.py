@@ -1,4 +1,4 @@
-"""Definition 5 of [GK00] by itself: the prefix that each message must follow, from the history."""
+"""Definition 5 of [GK00] alone: the prefix that each message must follow, from the history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Vector = dict[str, int]
 
 @dataclass
 class Point:
-    """An event's prefixes: everything before it (ECV), and what must be followed (MCV)."""
+    """An event's prefixes: everything before it (ECV), and everything it must follow (MCV)."""
 
     ecv: Vector
     mcv: Vector
@@ -38,7 +38,7 @@ class Prefixes:
         self._done = 0
 
     def follow(self) -> None:
-        """Take in what has happened since the last call."""
+        """Process the events since the last call."""
         for event in self.history.events[self._done :]:
             line = self.points.setdefault(event.process, [Point({}, {})])
             last, number = line[-1], len(line)
@@ -46,7 +46,7 @@ class Prefixes:
             mcv = last.mcv
             if event.kind == "send":
                 basis = number - 1 if event.after is None else event.after
-                # A message to oneself alone is no message between processes; it moves nothing.
+                # A message only to oneself is not between processes; it moves nothing.
                 is_sent = event.dests != (event.process,)
                 if is_sent and basis > last.mcv.get(event.process, 0):
                     mcv = ecv
@@ -59,7 +59,7 @@ class Prefixes:
         self._done = len(self.history.events)
 
     def prefix(self, message: MessageId) -> set[MessageId]:
-        """Return the messages sent in MC of the message's send, itself left out."""
+        """Return the messages sent in MC of the message's send, except itself."""
         return self.within(self.sends[message].mcv) - {message}
 
     def within(self, vector: Vector) -> set[MessageId]:
@@ -76,12 +76,12 @@ class Prefixes:
 
 
 def all_past(history: History) -> History:
-    """Return the same history under happened-before, ``after`` forgotten."""
+    """Return the same history under happened-before, without ``after``."""
     return History(history.members, [replace(event, after=None) for event in history.events])
 
 
 def watch(script: Script, rules: type[Rules] | None = None) -> World:
-    """Run a script under semantic; fail when a message waits although its prefix is delivered."""
+    """Run a script under semantic; fail if a message waits although its prefix is delivered."""
     world = World("semantic", script.members, fifo=script.fifo, rules=rules)
     prefixes = Prefixes(world.history)
     for step in script.steps:

@@ -1,7 +1,7 @@
 """Causal memory by explicit sets, without any clock: what may be applied, returned and kept.
 
-The causal order of writes follows from what each process did: its own operations in their order,
-and which write each read returned. Nothing here shares an idea with the store that it judges.
+The causal order of writes follows from each process's operations in their order, and from the
+write that each read returned. Nothing here shares an idea with the store that it judges.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Copies = set[tuple[MessageId, str]]
 
 @dataclass
 class Past:
-    """Writes, and of these the copies that are known to be applied."""
+    """Writes, and which of their copies are known to be applied."""
 
     writes: set[MessageId] = field(default_factory=set)
     applied: Copies = field(default_factory=set)
 
     def grow(self, other: Past) -> None:
-        """Take in another past."""
+        """Add another past."""
         self.writes |= other.writes
         self.applied |= other.applied
 
     def copy(self) -> Past:
-        """Return a past that grows on its own."""
+        """Return an independent copy."""
         return Past(set(self.writes), set(self.applied))
 
 
@@ -36,19 +36,19 @@ class NotCausalError(AssertionError):
 
 
 class CausalMemory:
-    """What happened in a store, judged step by step."""
+    """The events of a store, judged step by step."""
 
     def __init__(self, members: Iterable[str]) -> None:
         self.keys: dict[MessageId, str] = {}
         self.replicas: dict[MessageId, frozenset[str]] = {}
         self.pasts: dict[MessageId, Past] = {}
-        """What each write depends on."""
+        """The past that each write depends on."""
         self.here = {member: Past() for member in members}
-        """What each process has written or read, with what that depends on."""
+        """The writes that each process has written or read, with the past of each."""
         self.applied: dict[str, set[MessageId]] = {member: set() for member in self.here}
 
     def write(self, process: str, write: MessageId, key: str, replicas: Iterable[str]) -> None:
-        """Note a write; whether it is applied at its own process is noted apart."""
+        """Note a write; if it is applied at its own process, that is noted separately."""
         past = self.here[process]
         self.keys[write] = key
         self.replicas[write] = frozenset(replicas)
@@ -56,7 +56,7 @@ class CausalMemory:
         past.writes.add(write)
 
     def apply(self, process: str, write: MessageId) -> None:
-        """Judge that a process applies a write."""
+        """Check that a process may apply a write, and note it."""
         if process not in self.replicas[write] or write in self.applied[process]:
             msg = f"{process} applies {write}, which is not for it, or was applied before"
             raise NotCausalError(msg)
@@ -66,7 +66,7 @@ class CausalMemory:
         self.applied[process].add(write)
 
     def missing(self, process: str, write: MessageId) -> set[MessageId]:
-        """Return the writes for a process that must be applied there before this one."""
+        """Return the writes that must be applied at a process before this one."""
         return self._due(process, self.pasts[write].writes)
 
     def _due(self, process: str, writes: set[MessageId]) -> set[MessageId]:
@@ -74,7 +74,7 @@ class CausalMemory:
         return due - self.applied[process]
 
     def read(self, process: str, key: str, write: MessageId | None, source: str) -> None:
-        """Judge that a process reads a key, from its own copy or that of ``source``."""
+        """Check that a process may read this write of a key, from its own copy or ``source``'s."""
         past = self.here[process]
         if write is not None:
             if self.keys[write] != key or write not in self.applied[source]:
@@ -94,7 +94,7 @@ class CausalMemory:
         past.applied |= {(w, process) for w in past.writes if process in self.replicas[w]}
 
     def required(self, process: str) -> Mapping[MessageId, frozenset[str]]:
-        """Return what must be kept: who may lack a write, and hears of it from nothing later.
+        """Return what must be kept: the processes that may lack a write and hear of it no later.
 
         The Propagation Constraints of [KS98] 3.4: a write and a process that keeps its key, unless
         the past shows that it is applied there or that a later write goes there.

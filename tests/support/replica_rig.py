@@ -1,6 +1,6 @@
 """A store in memory: replicas and their specification side by side, judged by the oracle.
 
-``python -m tests.support.replica_rig 20000`` runs so many random scripts.
+``python -m tests.support.replica_rig 20000`` runs that many random scripts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Step = tuple[str, ...]
 
 @dataclass
 class Flight:
-    """A packet in flight, as both sides made it."""
+    """A packet in flight, in the form of the replica and of the specification."""
 
     packet: Packet
     copy: spec.Packet | None
@@ -31,7 +31,7 @@ class Flight:
 
 
 class Rig:
-    """A store whose every step the caller chooses; whatever is wrong raises AssertionError."""
+    """A store whose every step the caller chooses; any error raises AssertionError."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Rig:
         self.where = where
         self.is_full = not where
         self.compared = compared
-        """Whether replicas must do what the specification does; those that are broken do not."""
+        """Whether replicas must behave like the specification; broken ones do not."""
         self.replicas = {name: Replica(name, members, where) for name in members}
         kept = {part: frozenset(names) for part, names in where.items()}
         kept |= {key: frozenset(members) for key in ("x", "y", "z") if self.is_full}
@@ -139,7 +139,7 @@ class Rig:
         site, replica = self.sites[process], self.replicas[process]
         assert _entries(replica.kept()) == spelt(site.log)
         kept, due = replica.dependencies(), self.oracle.required(process)
-        if self.is_full:  # a write stands for those that it depends on
+        if self.is_full:  # a write replaces those that it depends on
             stood = set(kept).union(*(self.oracle.pasts[write].writes for write in kept))
             assert due.keys() <= stood
         else:
@@ -148,7 +148,7 @@ class Rig:
             assert self.oracle.missing(process, write), f"{process} holds {write} for nothing"
 
     def drain(self) -> None:
-        """Let everything arrive; all must be applied, and all replicas show the same."""
+        """Let everything arrive; all writes must be applied, and all replicas show the same values."""
         while self.flying:
             self.arrive(0)
         assert not self.oracle.unapplied()
@@ -173,7 +173,7 @@ def _write_of(value: bytes | None) -> MessageId | None:
 
 
 def _entries(control: object) -> Entries:
-    """Return a log as the specification spells it; one of CRP has no destinations."""
+    """Return a log in the specification's form; a log of CRP has no destinations."""
     entries = cast("tuple[tuple[str, int, tuple[str, ...]], ...]", control)
     return tuple((entry[0], entry[1], entry[2] if len(entry) > 2 else ()) for entry in entries)
 

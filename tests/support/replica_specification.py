@@ -1,7 +1,7 @@
 """Opt-Track and Opt-Track-CRP step by step, by names, on the steps of [KS98].
 
-It takes all the time it wants. It is there to be read, and to test :class:`Replica` against: on the
-same input both send, apply, return and keep the same.
+It may be slow. It is there to be read, and to test :class:`Replica` against: on the same input,
+both send, apply, return and keep the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Id = tuple[str, int]
 
 
 class Update(NamedTuple):
-    """A write on its way to ``dest``; or, where ``dest`` does not keep the key, an answer."""
+    """A write on its way to ``dest``; or, if ``dest`` does not keep the key, an answer."""
 
     source: str
     dest: str
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class NoValue(NamedTuple):
-    """The answer to a fetch of a key that nobody has written."""
+    """The answer to a fetch of a key that no process has written."""
 
     source: str
     dest: str
@@ -48,7 +48,7 @@ Packet = Update | Request | NoValue
 
 
 class Site:
-    """Site i. ``where`` says who keeps each key."""
+    """Site i. ``where`` says which sites keep each key."""
 
     def __init__(self, me: str, names: tuple[str, ...], where: dict[str, frozenset[str]]) -> None:
         self.i = me
@@ -71,7 +71,7 @@ class Site:
         self.stamp += 1
         copies = {}
         for j in sorted(replicas | {self.i}):
-            # Each copy carries LOG_i; of the sites that get the write it names only j itself.
+            # Each copy carries LOG_i, which names, of the sites that get the write, only j itself.
             log = {
                 entry: (dests - replicas) | (dests & replicas & {j})
                 for entry, dests in self.log.items()
@@ -79,7 +79,7 @@ class Site:
             carried = spelt(purge_null_entries(log))
             copies[j] = Update(self.i, j, self.i, self.clock, self.stamp, key, replicas, carried)
         self.outbox += [copy for j, copy in copies.items() if j != self.i]
-        # The write stands for all before it at the sites that get it.
+        # The write replaces all before it at the sites that get it.
         self.log = {entry: dests - replicas for entry, dests in self.log.items()}
         self.log[self.i, self.clock] = replicas - {self.i}
         self.log = purge_null_entries(self.log)
@@ -87,7 +87,7 @@ class Site:
             self.show(copies[self.i])
 
     def show(self, update: Update) -> None:
-        """Show a write unless one with a greater stamp is shown."""
+        """Show a write unless the shown one has a greater stamp."""
         rank = (update.stamp, update.writer)
         if shown := self.shown.get(update.key):
             rank = max(rank, (shown.stamp, shown.writer))
@@ -95,11 +95,11 @@ class Site:
             self.shown[update.key] = update
 
     def receive(self, packet: Packet) -> list[Id]:
-        """Take what arrives, once it can be taken; return the writes applied, in order."""
+        """Accept a packet once it is ready; return the writes applied, in order."""
         self.waiting.append(packet)
         applied = []
         while due := list(filter(self.is_ready, self.waiting)):
-            # Requests go first: any order is right, and that is the order of replicas.
+            # Requests go first: any order would be right, but replicas use this one.
             ready = min(due, key=lambda one: isinstance(one, Update))
             self.waiting.remove(ready)
             if isinstance(ready, Update) and self.i in ready.replicas:
@@ -113,7 +113,7 @@ class Site:
         return applied
 
     def is_ready(self, packet: Packet) -> bool:
-        """Return whether all is applied here that must be: a request asks for it, a log names us."""
+        """Return whether all writes that a request asks for, or a log names for us, are applied."""
         if isinstance(packet, NoValue):
             return True
         if isinstance(packet, Request):
@@ -151,13 +151,13 @@ class Site:
         if found is None:
             self.outbox.append(NoValue(self.i, request.source, request.key))
             return
-        # No copy of the write for i names the other sites that keep x, so neither does this one.
+        # Copies of the write for i do not name the other sites that keep x, so this one does not.
         log = tuple((z, t, tuple(d for d in dests if d != self.i)) for z, t, dests in found.log)
         carried = spelt(purge_null_entries({(z, t): frozenset(d) for z, t, d in log}))
         self.outbox.append(found._replace(source=self.i, dest=request.source, log=carried))
 
     def take(self, packet: Update | NoValue) -> None:
-        """Take the answer to a fetch."""
+        """Accept the answer to a fetch."""
         if isinstance(packet, NoValue):
             self.answers.append((packet.key, None))
             return
@@ -166,14 +166,14 @@ class Site:
 
 
 class FullSite(Site):
-    """Site i where all sites keep all keys (CRP): a log is a set of writes."""
+    """Site i if all sites keep all keys (CRP): a log is a set of writes."""
 
     def __init__(self, me: str, names: tuple[str, ...], where: dict[str, frozenset[str]]) -> None:
         super().__init__(me, names, where)
         self.log = {}
 
     def write(self, key: str) -> None:
-        """w(x): send the value and LOG_i to all; the write stands for all before it."""
+        """w(x): send the value and LOG_i to all; the write replaces all before it."""
         self.clock += 1
         self.stamp += 1
         everyone = frozenset(self.apply)
@@ -191,7 +191,7 @@ class FullSite(Site):
         return all(t <= self.apply[z] for z, t, _ in packet.log if z != self.i)
 
     def learn(self, update: Update, sites: set[str]) -> None:
-        """Add the write to LOG_i, in place of what it depends on."""
+        """Add the write to LOG_i, in place of the writes that it depends on."""
         self.stamp = max(self.stamp, update.stamp)
         known = dict(self.log.keys())
         if update.writer == self.i or known.get(update.writer, 0) >= update.clock:

@@ -1,4 +1,4 @@
-"""What it means that two engines saw the same run, and random schedules to see it on."""
+"""Comparison of the runs of two engines, and random schedules to compare them on."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def widest(protocol: str) -> str:
 def differences(kernel: Trace, plain: Trace) -> list[str]:
     """Name the columns in which two traces differ.
 
-    The plain engine sees an endpoint's state after the last of several deliveries at once, so
-    what is kept, added and noted is compared where it was seen, the latter two as running sums.
+    The plain engine sees an endpoint's state only after the last of several deliveries at once, so
+    the kept, added and noted values are compared there, the latter two as running sums.
     """
     seen = plain.kept >= 0
     bad = []
@@ -39,7 +39,7 @@ def differences(kernel: Trace, plain: Trace) -> list[str]:
 
 
 def random_schedule(seed: int, n: int, copies: int, *, cast: str) -> sim.Schedule:
-    """Anything goes: equal times, no delay at all, long chains of triggers, wide multicasts."""
+    """Return any schedule: equal times, no delays, long chains of triggers, wide multicasts."""
     rng = np.random.default_rng([seed, n])
     sender: list[int] = []
     dests: list[list[int]] = []

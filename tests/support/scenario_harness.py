@@ -1,7 +1,7 @@
 """Scenario files: commands, a line of dashes, and the trace that they must give.
 
 docs/scenarios.md lists the commands. A file is a sequence of blocks; each ends with a blank line,
-and a ``world`` command starts afresh. ``rewritten`` returns the file with the traces that came out.
+and a ``world`` command starts afresh. ``rewritten`` returns the file with the actual traces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DASHES = "----"
 
 @dataclass
 class Block:
-    """Some commands, and what they are expected to print."""
+    """Some commands and their expected output."""
 
     commands: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ def parsed(text: str) -> list[Block]:
 
 
 def rewritten(text: str) -> str:
-    """Run a scenario file and return it with the traces that came out."""
+    """Run a scenario file and return it with the actual traces."""
     told = any(line.startswith("store ") for line in text.splitlines())
     story = StoreStory() if told else Story()
     blocks = []
@@ -63,7 +63,7 @@ def rewritten(text: str) -> str:
 
 
 class Story:
-    """A world that is told what to do in words and tells what happened in words."""
+    """A world that takes commands in words and reports events in words."""
 
     def __init__(self) -> None:
         self.world = World("matrix", ("a", "b"))
@@ -251,7 +251,7 @@ class Story:
         return [f"{process} skips {what}", *self._news(seen)]
 
     def _run(self, words: list[str]) -> list[str]:
-        """Run the programs; packets arrive when no program can go on, ``words`` first."""
+        """Run the programs; packets arrive if no program can continue, those in ``words`` first."""
         trace = []
         left = {process: list(program) for process, program in self.programs.items()}
         while True:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class StoreStory:
-    """A store that is told what to do in words and tells what happened; the oracle watches."""
+    """A store that takes commands in words and reports events in words; the oracle watches."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, Replica] = {}
@@ -100,7 +100,7 @@ class StoreStory:
         )
         return [f"{process} depends on {shown or 'nothing'}"]
 
-    # What a step led to.
+    # The effects of a step.
 
     def _arrive(self, place: int) -> list[str]:
         label, packet = self.flying.pop(place)

@@ -19,7 +19,7 @@ Name = tuple[str, int]
 
 
 class Group:
-    """Processes, what is under way, and explicit sets of causes: no clocks."""
+    """Processes, the packets in flight, and explicit sets of causes: no clocks."""
 
     def __init__(self, names: str, process: type[Process] = Process) -> None:
         self.names = tuple(names)
@@ -34,7 +34,7 @@ class Group:
         """By process, the deliveries that happened before now."""
         self.knew: dict[Name, frozenset[tuple[Name, str]]] = {}
         self.events: dict[str, tuple[Name, ...]] = dict.fromkeys(names, ())
-        """By process, what it sent and delivered, in order."""
+        """By process, the messages it sent and delivered, in order."""
         self.delivered: dict[str, frozenset[Name]] = dict.fromkeys(names, frozenset())
         self.broken: list[str] = []
 
@@ -71,7 +71,7 @@ class Group:
         self.check(here)
 
     def before(self, message: Name, dest: str) -> frozenset[Name]:
-        """Return what must be delivered before a message: the definition."""
+        """Return the messages that must be delivered before this one: the definition."""
         return frozenset(
             m for m in self.causes[message] if self.must(m, message) and dest in self.dests[m]
         )
@@ -81,7 +81,7 @@ class Group:
         return group == ALONE or self.groups[first] != group
 
     def check(self, name: str) -> None:
-        """Compare a log with what its past requires, by sets."""
+        """Check by sets that a log has what its past requires."""
         wanted: dict[tuple[Name, str], int] = {}
         for m in self.past[name]:
             later = [x for x in self.past[name] if m in self.causes[x] and self.must(m, x)]
@@ -104,7 +104,7 @@ class Group:
             self.broken.append("something waits for ever")
 
     def copied(self) -> Group:
-        """Return the same; logs are replaced by every step, never changed."""
+        """Return a copy that shares the logs: steps replace logs, and never change them."""
         other = shallow(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -117,17 +117,17 @@ class Group:
         return other
 
     def situation(self) -> tuple[object, ...]:
-        """Return what determines everything: the events of all, and what has not arrived."""
+        """Return what identifies this state: the events of all processes, and packets in flight."""
         told = tuple((m, self.groups[m], self.dests[m]) for m in sorted(self.groups))
         under_way = frozenset((copy.source, copy.number, copy.dest) for copy in self.flying)
         return tuple(self.events.values()), told, under_way
 
 
 def explored(group: Group, sends: int) -> Iterator[Group]:
-    """Yield every situation of so many sends, each to any others, in any event or in none.
+    """Yield every situation with ``sends`` sends, each to any others, in any event or in none.
 
-    The names of processes and of events do not matter: the first message is the first process's,
-    to the second or to all, and a new event has the next number.
+    The names of processes and of events do not matter: the first message goes from the first
+    process to the second or to all, and a new event has the next number.
     """
     todo, seen = [(group, sends)], set()
     while todo:
@@ -164,7 +164,7 @@ def _dests(group: Group, name: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Explore so many messages of three processes, and say what was found."""
+    """Explore the given number of messages among three processes, and report the results."""
     sends, started, count = int(arguments[0]), time.process_time(), 0
     for situation in explored(Group("abc"), sends):
         count += 1

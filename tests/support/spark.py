@@ -37,9 +37,9 @@ WORKERS = 2
 
 @cache
 def light_jvm() -> str:
-    """Return the flags of a light JVM, which here does not verify the classes of Spark either.
+    """Return the flags of a light JVM, which for tests does not verify Spark's classes either.
 
-    That is a sixth of its work until the first tables are there. Java after 21 warns of the flag.
+    That saves a sixth of its work until the first tables. Java after 21 warns about the flag.
     """
     flags = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     return f"{sessions._LIGHT_JVM} {flags if find_java().major <= 21 else ''}".strip()
@@ -65,7 +65,7 @@ class Cluster:
 
     ``python`` is their interpreter: it has Spark's needs, NumPy and Numba, but not antecede.
     ``hidden`` is a folder that the driver can write and the workers see as empty and read-only
-    (where the machine allows mount namespaces; ``hides`` tells).
+    (if the machine allows mount namespaces; ``hides`` says so).
     """
 
     master: str
@@ -78,12 +78,12 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """Return the driver's environment for this cluster.
 
-        It does not tell where the package is: no process that Spark starts shall find it so.
+        It does not name the package's folder, so that processes of Spark do not find it that way.
         """
         return _clean() | {"PYSPARK_PYTHON": str(self.python)}
 
     def complete(self) -> None:
-        """Start workers in the place of those that were killed."""
+        """Replace the workers that were killed."""
         while len(self.workers) < WORKERS:
             self.workers.append(self.launch())
 
@@ -96,7 +96,7 @@ class Cluster:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all that it started and that they started."""
+    """Return a process and all its descendants."""
     found = [pid]
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ def family(pid: int) -> list[int]:
 
 
 def _home(folder: Path) -> Path:
-    """Make a SPARK_HOME without PySpark in a zip file, which workers would compile each time."""
+    """Make a SPARK_HOME without the zip file of PySpark, which workers would compile each time."""
     import pyspark
 
     folder.mkdir()
@@ -116,10 +116,10 @@ def _home(folder: Path) -> Path:
 
 
 def _foreign_python(folder: Path) -> Path:
-    """Make an interpreter that finds the libraries of ours, but not the package itself.
+    """Make an interpreter that finds our libraries, but not the package itself.
 
-    A path file is not read inside a folder that a path file names, so the editable install of
-    the package stays out of sight.
+    Python ignores path files in a folder that a path file names, so it does not find the
+    editable install of the package.
     """
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=600
@@ -146,7 +146,7 @@ def _free_port() -> int:
 
 
 def _hiding(folder: Path) -> list[str]:
-    """Return the words that start a program which sees ``folder`` empty and read-only."""
+    """Return the command prefix under which a program sees ``folder`` empty and read-only."""
     words = [
         "unshare",
         "--mount",
@@ -225,9 +225,9 @@ def standalone() -> Iterator[Cluster]:
 
 
 def lend_kernels_to(theirs: Path) -> None:
-    """Copy kernels that are compiled beside the package to a copy of its sources.
+    """Copy the kernels compiled beside the package to a copy of its sources.
 
-    A file of Numba's is valid for a source of the same size and time.
+    Numba's cache files are valid for sources of the same size and time.
     """
     ours = Path(antecede.__path__[0])
     assert theirs.name == "antecede"
@@ -264,7 +264,7 @@ def connect_server() -> Iterator[str]:
     environment = _clean() | {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        # A query with state starts Python beside the driver, which does not get what is shipped.
+        # A query with state starts Python beside the driver, without the shipped package.
         "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
     }
     with log.open("wb") as told:

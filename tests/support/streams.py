@@ -1,4 +1,4 @@
-"""Random streams with declared causes, and a sequential oracle for what a batch must deliver."""
+"""Random streams with declared causes, and a sequential oracle of what batches must deliver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from antecede.reorder.packets import number_of
 
 @dataclass(frozen=True)
 class Sent:
-    """A copy of a message for one destination, with the causes that the same one gets."""
+    """A copy of a message for one destination, with its causes for the same destination."""
 
     id: str
     dest: str
@@ -27,7 +27,7 @@ class Sent:
 
 
 class Stream(NamedTuple):
-    """All copies; batches of those that arrive; what the processes did, as an event log."""
+    """All copies, the batches in which they arrive, and the event log of the processes."""
 
     copies: list[Sent]
     batches: list[list[Sent]]
@@ -45,7 +45,7 @@ def stream(
 ) -> Stream:
     """Return a random stream whose copies arrive shuffled, some twice, some never.
 
-    A process sends to some of the others; what it sends follows all it has sent and been sent.
+    A process sends to some of the others; a message follows all that its sender sent or was sent.
     """
     names = [f"p{number}" for number in range(processes)]
     past: dict[str, dict[str, list[str]]] = {name: {to: [] for to in names} for name in names}
@@ -59,7 +59,7 @@ def stream(
         name, mine = f"m{number}", past[source]
         sent[source] += 1
         for to in dests:
-            # Only the latest causes; those before them are causes of these at the same place.
+            # Only the latest causes: earlier ones are their causes at the same destination.
             covered = {old for known in mine[to] for old in before[to, known]}
             causes = tuple(known for known in mine[to] if known not in covered)
             before[to, name] = {*causes, *(old for known in causes for old in before[to, known])}
@@ -69,7 +69,7 @@ def stream(
         heard = [to for to in dests if rng.random() < 0.7]
         readers = [*heard, *(f"reader of {to}" for to in dests)]
         history.append(_event(len(history), source, "send", name, readers))
-        for to in heard:  # The receiver takes over what the sender knew.
+        for to in heard:  # The receiver learns what the sender knew.
             history.append(_event(len(history), to, "deliver", name))
             past[to] = {key: _joined(past[to][key], mine[key]) for key in names}
     return Stream(copies, _batches(rng, copies, (lost, twice, spread)), history)
@@ -98,7 +98,7 @@ def _event(
 
 
 def audited(history: Sequence[dict[str, Any]], rows: Iterable[dict[str, Any]]) -> Audit:
-    """Audit the history together with one reader per destination that reads what came out."""
+    """Audit the history together with one reader per destination that reads the output."""
     read = [
         _event(row["position"], f"reader of {row['dest']}", "deliver", row["id"]) for row in rows
     ]
@@ -111,7 +111,7 @@ def _joined(one: list[str], other: list[str]) -> list[str]:
 
 @dataclass
 class Oracle:
-    """What must be out after each batch: the closure of what came under its causes."""
+    """The copies that each batch must deliver: those that came with all their causes."""
 
     came: dict[tuple[str, str], Sent] = field(default_factory=dict)
     out: set[tuple[str, str]] = field(default_factory=set)
@@ -133,7 +133,7 @@ class Oracle:
 
 
 def table_of(rows: Sequence[Sent], reasons: Sequence[str | None] = ()) -> pa.Table:
-    """Return rows as a bucket takes them."""
+    """Return rows in the form that a bucket takes."""
     columns: dict[str, Any] = {
         "id": [row.id for row in rows],
         "dest": [row.dest for row in rows],
@@ -150,7 +150,7 @@ def table_of(rows: Sequence[Sent], reasons: Sequence[str | None] = ()) -> pa.Tab
 
 
 def check_order(rows: Sequence[dict[str, Any]], copies: Iterable[Sent]) -> None:
-    """Assert that rows come once each, at positions without gaps, after their causes."""
+    """Assert that each row comes once, after its causes, at positions without gaps."""
     causes = {(copy.dest, copy.id): copy.causes for copy in copies}
     by_dest: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -165,7 +165,7 @@ def check_order(rows: Sequence[dict[str, Any]], copies: Iterable[Sent]) -> None:
 
 
 def rows_table(rows: Sequence[Sent]) -> pa.Table:
-    """Return rows as a user has them, with columns that pass through."""
+    """Return rows in a user's form, with columns that pass through."""
     return pa.table(
         {
             "id": [row.id for row in rows],

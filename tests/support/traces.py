@@ -1,4 +1,4 @@
-"""Small traces for tests, written as OTLP, Jaeger and Zipkin files do."""
+"""Small traces for tests, in the formats of OTLP, Jaeger and Zipkin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random runs of real endpoints, for any protocol: the source of the tests' packets and states."""
+"""Random runs of endpoints of any protocol: the source of the tests' packets and states."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ Swap = Callable[[Endpoint], Endpoint]
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Return member names whose order by name is not their order by number."""
+    """Return member names that sort differently by name and by number."""
     return tuple(f"p{(7 * number + 3) % 100:02}" for number in range(count))
 
 
@@ -23,14 +23,14 @@ def overlapping(members: Members) -> dict[str, Members]:
 
 
 def made_for(variant: Variant, option: str) -> Callable[[Members], object]:
-    """Return what gives an option of a variant, once the members are known."""
+    """Return a function that computes an option of a variant from the members."""
     return lambda members: variant.options(members)[option]
 
 
 def variants() -> list[tuple[str, Options]]:
-    """Return every protocol as it comes, with each switch turned, with groups, and its variants.
+    """Return every protocol with its defaults, with each switch turned, with groups, and variants.
 
-    A value that is a function gives the option for the members of a run.
+    A value that is a function computes the option from the members of a run.
     """
     result: list[tuple[str, Options]] = []
     for name, info in antecede.PROTOCOLS.items():
@@ -50,7 +50,7 @@ def variants() -> list[tuple[str, Options]]:
 
 @dataclass
 class Run:
-    """Endpoints joined by a network that reorders and duplicates, driven by a seed."""
+    """Endpoints on a network that reorders and duplicates, driven by a seed."""
 
     protocol: str
     members: tuple[str, ...]
@@ -93,7 +93,7 @@ class Run:
         return self
 
     def pull(self, name: str) -> None:
-        """In pull mode, take one message."""
+        """Take one message, if in pull mode."""
         if self.options.get("pull"):
             self.take(name, self.at(name).take())
 
@@ -103,7 +103,7 @@ class Run:
         return self.endpoints[name]
 
     def try_send(self, chance: random.Random, name: str, payload: bytes) -> None:
-        """Send in some cast that the protocol offers; a refused call is no step."""
+        """Send in some cast that the protocol offers; ignore refused calls."""
         others = [other for other in self.members if other != name]
         casts = antecede.PROTOCOLS[self.protocol].casts
         choices: list[Iterable[str] | str] = [others]
