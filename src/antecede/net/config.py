@@ -14,7 +14,7 @@ from antecede.net.node import Node
 from antecede.net.settings import Limits
 
 PATHS: Final = ("store", "tls", "events")
-"""Settings that are files or folders; relative ones are relative to the TOML file's folder."""
+"""Settings that name files or folders; relative paths start from the TOML file's folder."""
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "process": str,
     "listen": str,
@@ -38,7 +38,7 @@ def node_from(path: str | os.PathLike[str]) -> Node:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the arguments of :class:`Node` that a TOML file gives; refuse what is not one."""
+    """Return the arguments of :class:`Node` that a TOML file gives; refuse unknown ones."""
     try:
         found = tomllib.loads(content_of(path).decode())
     except OSError as error:

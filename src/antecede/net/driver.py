@@ -1,10 +1,10 @@
-"""The order of things inside a node: apply, save, and only then let out.
+"""The order of steps inside a node: apply, save, and only then release.
 
 Every input (a send, a packet, ``done``) is applied to the machine at once and collected in a batch.
 The batch is saved as one journal entry. Only then do its packets leave, its arrivals get
 acknowledged, its deliveries reach the application, and its callers return. Inputs that come in
-while a batch is being saved make up the next one: commits are grouped by themselves, and the slower
-the disk, the larger the batches.
+while a batch is being saved form the next one: so commits group themselves, and the slower the
+disk, the larger the batches.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOW: Final = Now()
 
 
 class Batch(Outcome):
-    """Inputs that are saved together, and what may happen once they are."""
+    """Inputs that are saved together, and the effects that may follow once they are."""
 
     __slots__ = (
         "arrivals",
@@ -73,16 +73,16 @@ class Batch(Outcome):
         self.is_due = False
         """Whether something about the group has changed."""
         self.met: dict[str, Met] = {}
-        """The stores that peers have shown."""
+        """By peer, the store that it has shown."""
         self.notes: dict[str, list[bytes]] = {}
-        """What peers must hear that concerns the group; an empty list stands for a frame."""
+        """By peer, notes about the group; with an empty list it only gets a frame."""
         self.waiters: list[asyncio.Future[None]] = []
         self.stables: dict[int, int] = {}
         self.unstables: dict[int, bytes] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits for this batch."""
+        """Whether the batch has nothing to save or release."""
         return not (
             self.records
             or self.packets
@@ -98,9 +98,9 @@ class Batch(Outcome):
 class Saving:
     """Saves batches one after the other.
 
-    ``seal`` completes a batch before it is saved, ``finish`` lets out what it holds, ``fail`` hears
-    of an error. Without a store a batch is let out at the end of the event loop's turn, or when
-    packets have arrived.
+    ``seal`` completes a batch before it is saved, ``finish`` releases its effects, ``fail`` is
+    called with an error. Without a store a batch is released at the end of the event loop's turn,
+    or when packets have arrived.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Saving:
         self.commits = 0
         self.journal_bytes = self.checkpoint_bytes = 0
         self._last = b""
-        """The checksum that was saved last."""
+        """The last checksum saved."""
         self._seal, self._finish, self._fail = seal, finish, fail
         self._loop = asyncio.get_running_loop()
         self._failure: Exception | None = None
@@ -136,14 +136,14 @@ class Saving:
         self._loop.call_soon(self._begin)
 
     def schedule_arrivals(self) -> None:
-        """Save the current batch soon; let it out at once if there is nothing to wait for."""
+        """Save the current batch soon; release it at once if there is nothing to wait for."""
         if self.store is not None:
             self.schedule()
         elif self._failure is None:
             self._let_out(self._next())
 
     def saved(self) -> Awaitable[None]:
-        """Return what is done when everything applied so far is saved."""
+        """Return an awaitable that is done when everything applied so far is saved."""
         if self._failure is None and (
             self.store is None or (not self.batch.records and self._task is None)
         ):
@@ -157,13 +157,13 @@ class Saving:
         return waiter
 
     async def settle(self) -> None:
-        """Wait until everything applied so far is saved and let out."""
+        """Wait until everything applied so far is saved and released."""
         while self.is_scheduled or self._task is not None:
             self._settling.append(waiter := self._loop.create_future())
             await waiter
 
     async def checkpoint(self, unlogged: Iterable[Logged] = ()) -> None:
-        """Save the machine as it is now in place of its journal."""
+        """Save a checkpoint of the machine in place of its journal."""
         if self.store is not None:
             data = self.machine.checkpoint(unlogged)
             self.journal_bytes, self.checkpoint_bytes = 0, len(data)
@@ -171,7 +171,7 @@ class Saving:
             await self.store.replace(data)
 
     def stop(self, error: Exception) -> None:
-        """Save nothing more, and tell waiting callers why."""
+        """Stop saving, and tell waiting callers why."""
         self._failure = error
         for batch in filter(None, (self._under_way, self.batch)):
             for waiter in batch.waiters:
@@ -201,7 +201,7 @@ class Saving:
             self._fail(error)
 
     async def _save_all(self) -> None:
-        """Save and let out batches until there is nothing left to do."""
+        """Save and release batches until none is left."""
         try:
             while self._failure is None and not self.batch.is_empty:
                 self._under_way = self._next()
@@ -227,7 +227,7 @@ class Saving:
 
 
 class Waiting(NamedTuple):
-    """A message that arrived and is held: for how many seconds, and what it waits for."""
+    """A held message: for how many seconds it has been held, and what it waits for."""
 
     message: MessageId
     seconds: float
@@ -239,7 +239,7 @@ class Waiting(NamedTuple):
 
 
 class Watch:
-    """Keeps the time at which each held message arrived; logs what has waited long."""
+    """Keeps the arrival time of each held message; logs those that wait for long."""
 
     def __init__(
         self, machine: Machine, limits: Limits, give_up: Callable[[str, int], object]
@@ -255,7 +255,7 @@ class Watch:
         self._set_timer()
 
     def note(self, outcome: Outcome) -> None:
-        """Note what arrived and was held, and what was delivered."""
+        """Note the messages that are held now, and those that were delivered."""
         now = self.loop.time()
         for message in outcome.held:
             self.since[message] = now
@@ -264,7 +264,7 @@ class Watch:
         self._set_timer()
 
     def waiting(self) -> list[Waiting]:
-        """Return what is held, the longest first."""
+        """Return the held messages, those that have waited longest first."""
         now, needs = self.loop.time(), self.machine.waiting()
         return [
             Waiting(message, now - since, needs[message])
@@ -278,13 +278,13 @@ class Watch:
         return 0.0 if first is None else self.loop.time() - first
 
     def tell_once(self, who: str, what: str, sentence: str) -> None:
-        """Log a warning about a peer, the first time only."""
+        """Log a warning about a peer, but only the first time."""
         if (who, what) not in self._told:
             self._told.add((who, what))
             self._warn(what, sentence, peer=who)
 
     def stop(self) -> None:
-        """Log nothing more."""
+        """Stop logging."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -315,7 +315,7 @@ class Watch:
         tell(logging.WARNING, self.machine.setup.process, event, sentence, **fields)
 
     def _give_up_oldest(self) -> None:
-        """Declare lost what messages wait for that have waited too long."""
+        """Declare lost the causes of messages that have waited too long."""
         number = self.machine.sides[0].number * VIEW_STEP
         lost: dict[str, int] = {}
         for held in self.waiting():
@@ -353,14 +353,14 @@ class Driver:
         """The other members of the newest view."""
         self.links: dict[Channel, Link] = {}
         self.ready: deque[Delivery] = deque()
-        """What the application has not seen."""
+        """Deliveries that the application has not seen."""
         self._make_ready(list(machine.inbox.values()))
         self.watch = Watch(machine, limits, self._skip)
         self.outgoing = Outgoing(machine, transport, chance, chance.getrandbits(MARK_BITS))
         self.failure: Exception | None = None
         self.is_closed = False
         self.stale: dict[str, str] = {}
-        """Who has shown that our store is old, and how."""
+        """Peers that have shown that our store is old, each with its reason."""
         self.sent_count = self.done_count = 0
         self.counts = dict.fromkeys(("delivered", "duplicates", "refused"), 0)
         self.counts |= {"control_bytes": 0, "packet_bytes": 0}
@@ -372,12 +372,12 @@ class Driver:
         self._input_waiters: deque[asyncio.Future[None]] = deque()
         self.follow_views()
 
-    # What the node calls.
+    # Called by the node.
 
     def send(
         self, dests: tuple[str, ...] | str, payload: bytes, after: int | None
     ) -> MessageId | asyncio.Future[None]:
-        """Send a message; if that has to wait, return a future to wait for before the next try."""
+        """Send a message; if there is no room, return a future to await before trying again."""
         if self.is_closed or self.failure is not None:
             self.check()
         machine, limits, sent = self.machine, self.limits, None
@@ -417,7 +417,7 @@ class Driver:
             self.check()
         machine = self.machine
         delivery = machine.inbox.pop(event, None)
-        if delivery is not None:  # this is machine.done(): it happens for every message
+        if delivery is not None:  # machine.done(), inlined because it is hot
             machine.inbox_bytes -= len(delivery.payload)
             self.done_count += 1
             if self.is_durable:
@@ -430,7 +430,7 @@ class Driver:
         return self.saving.saved() if self.is_durable else NOW
 
     async def commit(self, event: int, sends: list[Send]) -> tuple[MessageId, ...]:
-        """Send messages and mark a delivery as dealt with: both are in one entry of the journal."""
+        """Send messages and mark a delivery as handled, in one entry of the journal."""
         while not isinstance(sent := self._try_commit(event, sends), tuple):
             await sent
         await self.saving.saved()
@@ -439,7 +439,7 @@ class Driver:
     def _try_commit(
         self, event: int, sends: list[Send]
     ) -> tuple[MessageId, ...] | asyncio.Future[None]:
-        """Commit at once, or return a future to wait for before the next try."""
+        """Commit at once, or return a future to await before trying again."""
         self.check()
         if event not in self.machine.inbox:
             msg = "the delivery is marked done already, so nothing is sent for it again"
@@ -466,7 +466,7 @@ class Driver:
         return sent
 
     def _check_send(self, dests: tuple[str, ...] | str, payload: bytes) -> None:
-        """Refuse a payload that is too long, and a destination that knows our store to be old."""
+        """Refuse a payload that is too long, or a destination that knows that our store is old."""
         most = self.limits.payload_bytes
         if isinstance(payload, bytes) and len(payload) > most:
             msg = (
@@ -478,7 +478,7 @@ class Driver:
             self.check_stale(dests)
 
     def skip(self, process: str, upto: int | None) -> Awaitable[None]:
-        """Declare messages of the view that is being delivered to be lost."""
+        """Declare lost messages of the view that is being delivered."""
         self._skip(process, upto)
         return self.saving.saved()
 
@@ -526,10 +526,10 @@ class Driver:
         """Return how many packets peers have not acknowledged."""
         return sum(len(link.channel.outbox) for link in self.links.values())
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connected(self, peer: str) -> None:
-        """Send again what the peer has not acknowledged."""
+        """Resend the packets that the peer has not acknowledged."""
         found = self.peers.get(peer)
         if found is None or self.is_closed or self.failure is not None:
             return
@@ -537,7 +537,7 @@ class Driver:
             self.outgoing.reconnected(link)
 
     def received(self, peer: str, frame: bytes) -> None:
-        """Take a frame from a peer."""
+        """Process a frame from a peer."""
         if self.is_closed or self.failure is not None:
             return
         try:
@@ -552,7 +552,7 @@ class Driver:
             self.fail(error)
 
     def refused(self, peer: str, view: int) -> None:
-        """Hear that a process does not count us among its members in a view."""
+        """Note that a process does not count us among the members of its view."""
         if not self.is_closed and self.failure is None:
             self.members.told_removed(peer, view)
 
@@ -590,7 +590,7 @@ class Driver:
             wake_all(self._input_waiters)
 
     def _is_right(self, peer: Peer, frame: frames.Frame) -> bool:
-        """Return whether a frame is of a member that runs the same as this one, from its store."""
+        """Return whether a frame is from a member with our setup and the store that we know."""
         head, group = frame.head, self.machine.group
         if head.setup != group.digest:
             msg = (
@@ -601,14 +601,14 @@ class Driver:
         if peer.name not in group.members:  # both of us were removed
             return False
         if head.view < group.members[peer.name].joined:
-            self.members.answer_stranger(peer.name)  # it was removed, and another one has joined
+            self.members.answer_stranger(peer.name)  # it was removed; its name has joined anew
             return False
         return self._is_known(peer, frame)
 
     def _is_known(self, peer: Peer, frame: frames.Frame) -> bool:
-        """Take note of the store that a frame comes from; refuse one that was lost, or is old.
+        """Note the store that a frame comes from; refuse one whose store was lost or is old.
 
-        False is for a frame that may have been under way since before a restart.
+        Return False for a frame that may have been on its way since before a restart.
         """
         head, machine = frame.head, self.machine
         known = machine.met.get(peer.name, UNMET)
@@ -650,7 +650,7 @@ class Driver:
         return True
 
     def _is_newer(self, name: str, head: frames.Head) -> bool:
-        """Return whether a peer has seen a later opening of our store, or another of the same."""
+        """Return whether a peer has seen a later opening of our store, or the same in a copy."""
         opening = self.machine.opening
         if head.known > opening:
             reason = f"it was opened {head.known} times by now, this copy {opening} times"
@@ -662,7 +662,7 @@ class Driver:
         return True
 
     def _lost_by(self, peer: Peer, frame: frames.Frame) -> int:
-        """Return a packet that a peer has acknowledged before, and has no more, or 0."""
+        """Return a packet that a peer acknowledged before and no longer has, or 0."""
         link = peer.links.get(frame.head.view)
         if link is None:
             return 0
@@ -673,7 +673,7 @@ class Driver:
     def _agrees(self, link: Link, frame: frames.Frame) -> bool:
         """Return whether a peer has seen only packets and acknowledgements that we know of."""
         channel = link.channel
-        if not self.is_durable:  # what is only in memory is never old: it is a lie
+        if not self.is_durable:  # a state in memory is never old: the peer lies
             return True
         most = max(frame.prefix, frame.above[-1] if frame.above else 0)
         if most > channel.sent:
@@ -690,9 +690,9 @@ class Driver:
         return True
 
     def _prove_stale(self, name: str, reason: str) -> None:
-        """Stop if enough others show that our store is old; until then, send nothing to this one.
+        """Stop if enough others show that our store is old; until then, send this one nothing.
 
-        One member alone may lie. It could stay silent as well: nothing more can be sent to it.
+        One member alone may lie. That only stops what we send to it, as its silence would too.
         """
         process = self.machine.setup.process
         if name not in self.stale:
@@ -736,7 +736,7 @@ class Driver:
                 ]
             place += taken or 1
             while not taken and place < len(packets) and packets[place][1][:1] == NEXT:
-                place += 1  # without the one that they follow they cannot be read; they come again
+                place += 1  # unreadable without the packet that they follow; they are resent
         channel.last_in = None
         if machine.sides != self._sides:
             self.follow_views()
@@ -745,7 +745,7 @@ class Driver:
         self._owe(link)
 
     def _fills_inbox(self, link: Link, parcel: bytes) -> bool:
-        """Return whether a packet may bring a delivery here: some are only to be passed on."""
+        """Return whether a packet may bring a delivery here: some are only passed on."""
         side = link.side
         if is_control(parcel):
             return False
@@ -755,7 +755,7 @@ class Driver:
         return bool(content.dests >> side.view.numbers[side.process] & 1)
 
     def _take_some(self, link: Link, packets: list[tuple[int, bytes]], place: int) -> int:
-        """Take a packet, or several of a run; return how many."""
+        """Process a packet, or several of a run; return how many."""
         machine, limits, channel = self.machine, self.limits, link.channel
         n, parcel = packets[place]
         is_full = len(channel.kept) > link.kept_max or channel.kept_bytes > link.kept_bytes_max
@@ -770,7 +770,7 @@ class Driver:
             some = packets[place : place + limits.inbox_count - len(machine.inbox)]
             if taken := machine.take_run(channel, some, limits.inbox_bytes):
                 return taken
-            link.has_run = False  # something waits: look at each of them, once
+            link.has_run = False  # something waits: process them one by one
         try:
             machine.arrive(link.name, n, parcel)
         except AntecedeError as error:
@@ -779,7 +779,7 @@ class Driver:
         return 1
 
     def _new_ones(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Return the packets that we have not, and that are not too far ahead."""
+        """Return the packets that are new and not too far ahead."""
         made, far = link.new_ones(packets)
         self.counts["duplicates"] += len(packets) - len(made) - len(far)
         for n in far:
@@ -796,7 +796,7 @@ class Driver:
             self.refuse(name, str(error))
 
     def _admit_pending(self) -> None:
-        """Take in packets that waited for room or for their view, in turn."""
+        """Process packets that waited for room or for their view, from each peer in turn."""
         first = self.machine.sides[0]
         waiting = [link for link in self.links.values() if link.pending and link.side is first]
         while waiting and not self.is_inbox_full:
@@ -805,7 +805,7 @@ class Driver:
             if not link.channel.has(n):
                 self._take_packets(link, [(n, packet)])
             if link.side is not self.machine.sides[0]:
-                return  # whoever ended that view has seen to the others
+                return  # follow_views() took care of the others
             if link.pending:
                 waiting.append(link)
         self._has_pending = any(link.pending for link in self.links.values())
@@ -827,7 +827,7 @@ class Driver:
             batch.arrivals[channel] = (0, ())
             self.saving.schedule_arrivals()
             return
-        # With nothing to save, to log or to watch, arrivals need not wait for the rest of a batch.
+        # With nothing to save, log or watch, arrivals need not wait for the rest of the batch.
         link.saved = (channel.prefix, tuple(sorted(channel.above)) if channel.above else ())
         if link.side.tickets:
             self.outgoing.stables[channel.view] = link.side.stable
@@ -837,14 +837,14 @@ class Driver:
             self._hand_over(batch)
 
     def refuse(self, name: str, reason: str) -> None:
-        """Count what a peer sent and could not be taken; log it the first time."""
+        """Count what a peer sent and we refused; log it the first time."""
         self.counts["refused"] += 1
         self.watch.tell_once(name, "refused", f"turned away what {name} sent: {reason}")
 
     # Views.
 
     def follow_views(self) -> None:
-        """Have a link for each channel of the machine, and for no others."""
+        """Make and remove links, so that each channel of the machine has one."""
         machine = self.machine
         if machine.group.is_removed:
             return
@@ -887,7 +887,7 @@ class Driver:
             self._admit_pending()
 
     def changed(self, record: bytes) -> None:
-        """Note that the machine has taken an input that concerns the group."""
+        """Note that the machine has processed an input about the group."""
         if self.is_durable:
             self.saving.batch.records.append(record)
         if self.machine.sides != self._sides:
@@ -896,7 +896,7 @@ class Driver:
         self.saving.schedule()
 
     def tell(self, name: str, note: bytes | None) -> None:
-        """Send a note with the next batch; None: a frame, with whatever the peer has missed."""
+        """Send a note with the next batch; with None, a frame with what the peer has missed."""
         found = self.saving.batch.notes.setdefault(name, [])
         if note is not None:
             found.append(note)
@@ -909,7 +909,7 @@ class Driver:
     # Batches.
 
     def _seal(self, batch: Batch) -> None:
-        """Complete a batch with what is true now."""
+        """Complete a batch with the present state."""
         if self.machine.flush is not None or self.members.flush is not None:
             self.members.seal()
         for side in self.machine.sides:
@@ -935,7 +935,7 @@ class Driver:
                     link.acknowledged = []
 
     def _finish(self, batch: Batch) -> None:
-        """Let out what is saved now."""
+        """Release the effects of a batch that is saved."""
         if batch.logged:
             write_events(self.events, batch.logged)
         if batch.stables:
@@ -975,13 +975,13 @@ class Driver:
                 self.outgoing.transmit(self.peers[name].newest, [], notes)
 
     def _hand_over(self, batch: Batch) -> None:
-        """Let the application have the deliveries of a batch."""
+        """Give the deliveries of a batch to the application."""
         self.counts["delivered"] += len(batch.deliveries)
         self._make_ready(batch.deliveries)
         batch.deliveries = []
         if self._consumers:
             wake_all(self._consumers)
-            if not self.is_durable:  # they run next; then what they send leaves in the same turn
+            if not self.is_durable:  # consumers run next; their sends leave in the same turn
                 self.saving.schedule()
 
     def _make_ready(self, deliveries: list[Delivery]) -> None:
@@ -1003,7 +1003,7 @@ class Driver:
         self.wake_everyone()
 
     def wake_everyone(self) -> None:
-        """Let all who wait look again, for instance because the node is closed."""
+        """Wake all callers that wait, for instance because the node is closed."""
         wake_all(self._consumers)
         wake_all(self._input_waiters)
         for link in self.links.values():
@@ -1035,7 +1035,7 @@ _ANEW: Final = "remove the process and add it again with an empty store"
 
 
 def write_events(log: EventLog | None, logged: Iterable[Logged]) -> None:
-    """Write events to the event log, if there is one, unless they are there."""
+    """Write events to the event log, if there is one, unless it has them."""
     for event, message, dests in logged:
         if log is None or event <= log.last_seq:
             continue

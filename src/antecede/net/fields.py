@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from antecede.errors import PeerError
 
 NAMES_MAX: Final = 1 << 14
-"""How many names a list has at most: a name takes far more in memory than in bytes."""
+"""How many names a list may have: a name takes far more in memory than as bytes."""
 
 
 def put_number(out: bytearray, value: int) -> None:
@@ -20,7 +20,7 @@ def put_number(out: bytearray, value: int) -> None:
 
 
 def put_bytes(out: bytearray, data: bytes) -> None:
-    """Append bytes behind their length."""
+    """Append bytes after their length."""
     put_number(out, len(data))
     out += data
 
@@ -31,7 +31,7 @@ def put_text(out: bytearray, text: str) -> None:
 
 
 def put_names(out: bytearray, names: Iterable[str]) -> None:
-    """Append names behind how many they are."""
+    """Append names after their count."""
     listed = tuple(names)
     put_number(out, len(listed))
     for name in listed:
@@ -39,7 +39,7 @@ def put_names(out: bytearray, names: Iterable[str]) -> None:
 
 
 def put_numbers(out: bytearray, numbers: Iterable[int]) -> None:
-    """Append ascending numbers behind how many they are, as distances."""
+    """Append ascending numbers after their count, as distances."""
     listed = tuple(numbers)
     put_number(out, len(listed))
     last = 0
@@ -49,7 +49,7 @@ def put_numbers(out: bytearray, numbers: Iterable[int]) -> None:
 
 
 class Fields:
-    """A position in bytes; anything wrong with them raises PeerError."""
+    """A reader of bytes; it raises PeerError if anything is wrong with them."""
 
     __slots__ = ("data", "position")
 
@@ -85,7 +85,7 @@ class Fields:
         return value | byte << shift
 
     def count(self, what: str, most: int = 1 << 62) -> int:
-        """Read how many items follow, of at least a byte each, and at most so many."""
+        """Read how many items follow, each of at least a byte; refuse more than ``most``."""
         value = self.number()
         if value > min(self.left, most):
             self.fail(f"claim {value} {what}")
@@ -109,7 +109,7 @@ class Fields:
         return tuple([self.text() for _ in range(self.count("names", NAMES_MAX))])
 
     def numbers(self, most: int = 1 << 62) -> list[int]:
-        """Read what :func:`put_numbers` wrote; refuse more than so many."""
+        """Read what :func:`put_numbers` wrote; refuse more than ``most``."""
         found, last = [], 0
         for _ in range(self.count("numbers", most)):
             last += self.number()

@@ -1,8 +1,8 @@
 """Frames between nodes: an acknowledgement and any number of packets, for one peer.
 
-Every frame says which setup its sender runs, which store it comes from and which store it is meant
-for. So a node that lost its state, or runs another protocol, is noticed at its first frame,
-whatever the transport did with the frames before.
+Every frame says which setup its sender runs, which store it comes from and which store it is for.
+So a node that lost its state, or runs another protocol, is noticed at its first frame, whatever the
+transport did with earlier frames.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from antecede.net.settings import DIGEST_BYTES
 VERSION: Final = 4
 IDENTITY_BYTES: Final = 8
 ABOVE_MAX: Final = 1024
-"""How many packets behind a gap one acknowledgement names."""
+"""How many packets after a gap one acknowledgement names."""
 PACKETS_MAX: Final = 1 << 10
 NOTES_MAX: Final = 1 << 10
-"""How many packets and notes a frame has: each takes far more in memory than the least in bytes."""
+"""How many packets and notes a frame may have: even a short one takes much memory."""
 _WHO: Final = struct.Struct(f"!B{DIGEST_BYTES}s{IDENTITY_BYTES}s{IDENTITY_BYTES}sIIIII")
-"""The version, and who sends to whom: the same in all frames until one of them starts anew."""
+"""The version, the sender and the receiver: the same in all frames until one of them restarts."""
 _WHAT: Final = struct.Struct("!QQQHHIQ")
 """The numbers of one frame; see :func:`encode`."""
 _HEAD_BYTES: Final = _WHO.size + _WHAT.size
@@ -34,13 +34,13 @@ _PARCEL: Final = itemgetter(1)
 
 
 class Head:
-    """Who sends a frame to whom, as far as the sender knows.
+    """The sender and the receiver of a frame, as far as the sender knows.
 
-    ``view`` is the number of the view that packets and acknowledgements are of, ``stable`` the
-    sender's ticket up to which all destinations have its messages in that view. ``opening`` says
-    how often the sender's store was opened, ``mark`` is chosen at random each time; ``known`` and
-    ``known_mark`` are those of the receiver, as the sender knows them. The receiver has said before
-    that it has saved all packets below number ``low``.
+    ``view`` is the number of the view of packets and acknowledgements, ``stable`` the sender's
+    ticket up to which all destinations have its messages in that view. ``opening`` says how often
+    the sender's store was opened, ``mark`` is chosen at random each time; ``known`` and
+    ``known_mark`` are the receiver's, as the sender knows them. The receiver has already
+    acknowledged all packets below number ``low``.
     """
 
     __slots__ = (
@@ -83,13 +83,13 @@ class Head:
         self.who = _WHO.pack(
             VERSION, setup, source, dest or UNKNOWN, view, opening, mark, known, known_mark
         )
-        """All but ``stable`` and ``low``, as a frame has it."""
+        """All fields but ``stable`` and ``low``, as bytes."""
 
 
 class Frame:
-    """A frame: packets up to ``prefix`` and those ``above`` are saved; here are more.
+    """A frame: its sender has saved packets up to ``prefix`` and those ``above``, and sends more.
 
-    ``notes`` concern the group; they are to be read before the packets.
+    ``notes`` concern the group; they must be processed before the packets.
     """
 
     __slots__ = ("above", "head", "notes", "packets", "prefix")
@@ -118,7 +118,7 @@ def encode(
 ) -> bytes:
     """Return a frame as bytes."""
     behind = sorted(above)[:ABOVE_MAX] if above else []
-    count, notes = len(packets), notes[:NOTES_MAX]  # notes may be lost: they are said again
+    count, notes = len(packets), notes[:NOTES_MAX]  # lost notes are sent again
     first = packets[0][0] if count and packets[-1][0] - packets[0][0] == count - 1 else 0
     numbers = _WHAT.pack(head.stable, head.low, prefix, len(behind), len(notes), count, first)
     parts = [head.who, numbers]
@@ -141,7 +141,7 @@ def encode(
 def decode(data: bytes, last: Head | None = None) -> Frame:
     """Return the frame; raise PeerError for anything else.
 
-    If the same one sends to the same one as in ``last``, that head takes this frame's numbers.
+    If sender and receiver are as in ``last``, that head is updated and used again.
     """
     if len(data) < _HEAD_BYTES:
         msg = f"a frame of {len(data)} bytes is too short; the peer does not speak our protocol"
@@ -180,7 +180,7 @@ def _head(data: bytes, stable: int, low: int) -> Head:
 def _packets(
     data: bytes, start: int, count: int, first: int, numbers: Sequence[int]
 ) -> list[tuple[int, bytes]]:
-    """Read packets behind all their lengths; their numbers are a run from ``first``, or given."""
+    """Read packets after all their lengths; they are numbered from ``first``, or as given."""
     position, end = start + 4 * count, len(data)
     is_ascending = not numbers or all(a < b for a, b in pairwise(numbers))
     if position > end or (count and not first and len(numbers) != count) or not is_ascending:

@@ -1,8 +1,8 @@
 """A node's journal and checkpoints: the records in them, and the stores that keep them.
 
 A journal entry is a sequence of records, one per input of the node. Every checkpoint ends with a
-checksum, and so does every entry, of itself and of the checksum before it: a damaged disk must not
-look like another history, nor may an entry be missing, come twice or stand in another place.
+checksum, and so does every entry, over itself and the checksum before it: so damage on the disk, or
+an entry that is missing, repeated or in another place, cannot look like a valid history.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ARRIVE, _ACKNOWLEDGED, _DONE = (bytes((kind,)) for kind in (ARRIVE, ACKNOWLEDGE
 class Input(NamedTuple):
     """An input that concerns the group; what its fields mean depends on its kind.
 
-    For votes, ``name`` and ``b`` are the ballot, ``data`` the change; for a change learnt, ``data``
-    alone. For wishes, ``name`` joins if ``b`` is 1, at the address ``data``; else the one leaves
-    that joined in view ``a``. For copies that are passed on, ``name`` is the removed process, ``a``
-    the number of the packet, ``data`` the parcel. For reports, ``name`` is whose it is, ``data``
-    the note. ``name`` has passed on everything up to view ``a``, or knows our store.
+    Votes: ``name`` and ``b`` are the ballot, ``data`` the change. A change learnt: ``data``.
+    Wishes: ``name`` joins at the address ``data`` if ``b`` is 1; otherwise ``name``, which joined
+    in view ``a``, leaves. Copies passed on: ``name`` is the removed process, ``a`` the number of
+    the packet, ``data`` the parcel. Reports: ``name`` is the reporter, ``data`` the note.
+    ANSWERED: ``name`` passed on everything up to view ``a``. KNOWN: ``name`` knows our store.
     """
 
     kind: int
@@ -61,13 +61,13 @@ class Logged(NamedTuple):
 
 
 def sealed(body: bytes, before: bytes = b"") -> bytes:
-    """Return ``body`` with its checksum; an entry stands behind another, or a checkpoint."""
+    """Return ``body`` with its checksum; ``before`` is the entry or checkpoint that it follows."""
     key = before[-CHECKSUM_BYTES:]
     return body + hashlib.blake2b(body, digest_size=CHECKSUM_BYTES, key=key).digest()
 
 
 def unsealed(data: bytes, before: bytes = b"") -> Fields:
-    """Return a reader of what was sealed; refuse damaged bytes."""
+    """Return a reader of a sealed body; refuse damaged bytes."""
     body = data[:-CHECKSUM_BYTES]
     if len(data) < CHECKSUM_BYTES or sealed(body, before) != data:
         what = "a journal entry" if before else "the checkpoint"
@@ -96,7 +96,7 @@ _NUMBERS: Final = tuple(
 
 @lru_cache(maxsize=1024)
 def names(listed: tuple[str, ...]) -> bytes:
-    """Return what :func:`put_names` appends; the same names recur."""
+    """Return what :func:`put_names` appends; cached, as the same names recur."""
     out = bytearray()
     put_names(out, listed)
     return bytes(out)
@@ -139,12 +139,12 @@ def acknowledged_record(view: int, peer: str, packets: Iterable[int]) -> bytes:
 
 
 def done_record(event: int) -> bytes:
-    """Return the record of a delivery that the application has dealt with."""
+    """Return the record of a delivery that the application has handled."""
     return _DONE + number(event)
 
 
 def meet_record(peer: str, identity: bytes, opening: int, mark: int) -> bytes:
-    """Return the record of what a peer's store is known by, learnt at the first frame of a run."""
+    """Return the record of a peer's store, which the first frame of a peer's run shows."""
     out = bytearray((MEET,))
     put_text(out, peer)
     put_bytes(out, identity)
@@ -162,7 +162,7 @@ def skip_record(process: str, upto: int | None) -> bytes:
 
 
 def change_record(given: Input) -> bytes:
-    """Return the record of an input that concerns the group."""
+    """Return the record of an input about the group."""
     out = bytearray((CHANGE, given.kind))
     put_text(out, given.name)
     put_number(out, given.a)
@@ -172,7 +172,7 @@ def change_record(given: Input) -> bytes:
 
 
 def records(entry: bytes, before: bytes) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield the records of an entry behind another, or a checkpoint: their kinds and fields."""
+    """Yield the kind and fields of each record of an entry, which follows ``before``."""
     reader = unsealed(entry, before)
     try:
         while reader.left:
@@ -210,8 +210,8 @@ def _other_fields(kind: int, reader: Fields) -> tuple[object, ...]:
     return reader.text(), reader.bytes(), reader.number(), reader.number()
 
 
-# Stores: one checkpoint, and the entries appended since. Whatever has returned is durable; whatever
-# was under way when the process died is there whole, or not at all.
+# Stores: one checkpoint, and the entries appended since. A write that has returned is durable; one
+# that was under way when the process died is stored whole, or not at all.
 
 
 class Saved(NamedTuple):
@@ -222,7 +222,7 @@ class Saved(NamedTuple):
 
 
 class Store(Protocol):
-    """Where a node keeps what must survive it."""
+    """Where a node keeps the state that must survive a crash."""
 
     async def open(self) -> Saved:
         """Open the store and return what it holds; only one node at a time may do so."""
@@ -231,7 +231,7 @@ class Store(Protocol):
         """Add an entry to the journal; return when it is durable."""
 
     async def replace(self, checkpoint: bytes) -> None:
-        """Put a checkpoint in place of the old one and of all entries, in one step."""
+        """Replace the old checkpoint and all entries by a new checkpoint, in one step."""
 
     def size(self) -> int:
         """Return the bytes that the store takes, for the metrics."""
@@ -250,15 +250,15 @@ _CONTENTS: Final = (
     "SELECT data FROM journal",
 )
 ROW_BYTES: Final = 1 << 28
-"""SQLite takes at most a billion bytes in a row: what is longer in a checkpoint has several."""
-_APPLICATION: Final = 0x616E7465  # "ante", so that another program's database is not taken for ours
+"""SQLite allows at most a billion bytes in a row: a longer checkpoint takes several rows."""
+_APPLICATION: Final = 0x616E7465  # "ante": marks a database as ours
 
 
 class SqliteStore:
     """A store in one SQLite file, in WAL mode; each entry is one transaction and one fsync.
 
-    SQLite runs in a thread of its own, so that the event loop never waits for the disk. Inputs that
-    come in meanwhile share the next transaction.
+    SQLite runs in a thread of its own, so the event loop never waits for the disk. Inputs that come
+    in meanwhile share the next transaction.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -305,7 +305,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the file and end the thread; calling again does nothing."""
-        if not self._is_closed:  # behind an opening that was cancelled and goes on in its thread
+        if not self._is_closed:  # after a cancelled opening, which goes on in its thread
             self._is_closed = True
             await self._run(self._close)
         self._thread.shutdown(wait=False)
@@ -375,7 +375,7 @@ def _rows(base: sqlite3.Connection, query: str) -> list[bytes]:
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return which file a path names, or None."""
+    """Return the device and number of the file that a path names, or None."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What nodes log: a sentence for people, and the same as fields for programs."""
+"""What nodes log: a sentence for people, and the same facts as fields for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG: Final = logging.getLogger("antecede.net")
 
 
 def tell(level: int, node: str, event: str, sentence: str, **fields: object) -> None:
-    """Log a sentence of a node; ``event`` is a short word for what happened.
+    """Log a sentence about a node; ``event`` is a short name for what happened.
 
     The fields of the record are ``node``, ``event`` and those given, such as ``peer``.
     """
@@ -22,7 +22,7 @@ class JsonFormatter(logging.Formatter):
     """Writes each record as a JSON object in one line: time, level, logger, message and fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a record as a line."""
         when = dt.datetime.fromtimestamp(record.created, dt.UTC)
         row: dict[str, Any] = {
             "time": when.isoformat(timespec="milliseconds"),

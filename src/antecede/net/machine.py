@@ -1,11 +1,10 @@
 """The node without its network and disk: a state machine that can be replayed.
 
-The machine holds an endpoint for the newest view, and one for each earlier view that has not come
-to its end here; an outbox of packets that peers have not acknowledged; and an inbox of deliveries
-that the application has not marked done. Its inputs are calls; it reads no clock and uses no
-randomness. So its journal of inputs is a full account of its state: after a crash the last
-checkpoint is loaded and the journal replayed, and the machine stands where it stood, with the same
-packets under the same numbers.
+The machine holds an endpoint for the newest view, and one for each earlier view that has not ended
+here; an outbox of packets that peers have not acknowledged; and an inbox of deliveries that the
+application has not marked done. Its inputs are calls; it reads no clock and uses no randomness. So
+its journal of inputs determines its state: after a crash the last checkpoint is loaded and the
+journal replayed, and the machine is where it was, with the same packets under the same numbers.
 """
 
 from __future__ import annotations
@@ -58,24 +57,24 @@ from antecede.net.settings import Setup
 from antecede.wire.codec import Codec
 
 FORMAT: Final = 6
-"""Raise it when bytes change, and when an endpoint answers the same inputs otherwise."""
+"""Raise it when bytes change, or when an endpoint answers the same inputs differently."""
 VIEW_STEP: Final = 10**12
 """In view v, message 1 of a process has the number v * VIEW_STEP + 1, so ids are never used twice.
 
-A process that joined in view v counts its events from v * VIEW_STEP likewise.
+Likewise, a process that joined in view v counts its events from v * VIEW_STEP.
 """
 
 TOLD_TICKETS: Final = 64
 TOLD_BYTES: Final = 1 << 20
-"""After so many messages to several, or bytes of them, the others hear which are still lacking."""
+"""After this many multicasts, or bytes of them, the others hear which ones someone still lacks."""
 FRESH_MIN: Final = 32
-"""So many copies must have come before it is worth looking which are not needed any more."""
+"""How many copies must arrive before it is worth checking which are no longer needed."""
 
 _new_tuple: Final = tuple.__new__  # quicker than calling the class
 
 
 class Send(NamedTuple):
-    """What a call of ``send`` is given."""
+    """The arguments of a call of ``send``."""
 
     dests: tuple[str, ...] | str
     payload: bytes
@@ -83,32 +82,32 @@ class Send(NamedTuple):
 
 
 class Keeper(Protocol):
-    """What a delivery belongs to once the application has it."""
+    """The owner of a delivery once the application has it."""
 
     def done(self, event: int) -> Awaitable[None]:
-        """Mark a delivery as dealt with."""
+        """Mark a delivery as handled."""
 
     async def commit(self, event: int, sends: list[Send]) -> tuple[MessageId, ...]:
-        """Send messages and mark a delivery as dealt with, both or neither."""
+        """Send messages and mark a delivery as handled, both or neither."""
 
 
 class Transaction:
-    """What is sent because of a delivery, together with the mark that it is dealt with."""
+    """Sends because of a delivery, which leave together with the mark that it is handled."""
 
     def __init__(self) -> None:
         self.sends: list[Send] = []
         self.sent: tuple[MessageId, ...] = ()
-        """The ids of the messages, once the block is left."""
+        """The ids of the messages, after the block."""
         self.is_over = False
 
     async def send(
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
     ) -> None:
-        """Send a message at the end of the block, if it ends without an error."""
+        """Send a message at the end of the block, unless it ends with an error."""
         self.add(dests, payload, after)
 
     def add(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> None:
-        """Do as :meth:`send`, without waiting: nothing happens before the end of the block."""
+        """Do as :meth:`send` without await: nothing happens before the end of the block."""
         if self.is_over:
             msg = "the block of this transaction was left; send by the node, or in a new block"
             raise UsageError(msg)
@@ -116,7 +115,7 @@ class Transaction:
 
 
 def named(dests: Iterable[str] | str) -> tuple[str, ...] | str:
-    """Return destinations in the form that the machine takes; refuse what are none."""
+    """Return destinations in the form that the machine takes; refuse anything else."""
     if isinstance(dests, str):
         return dests
     if not isinstance(dests, Iterable):
@@ -126,7 +125,7 @@ def named(dests: Iterable[str] | str) -> tuple[str, ...] | str:
 
 
 class Known(NamedTuple):
-    """What is known of a delivery's message."""
+    """The facts about a delivery's message."""
 
     message: MessageId
     dests: tuple[str, ...]
@@ -134,7 +133,7 @@ class Known(NamedTuple):
 
 
 class Delivery:
-    """A message handed to the application, which calls :meth:`done` when it has dealt with it."""
+    """A message handed to the application, which calls :meth:`done` when it has handled it."""
 
     __slots__ = ("_about", "_ahead", "_transaction", "event", "keeper", "payload")
 
@@ -143,7 +142,7 @@ class Delivery:
     def __init__(self, about: Message | Known, event: int, payload: bytes) -> None:
         self._about = about
         self._ahead = 0
-        """How far the message is behind that, in a run."""
+        """How many places the message comes after that one, in a run."""
         self.event = event
         """Its number among the sends and deliveries of this process."""
         self.payload = payload
@@ -166,7 +165,7 @@ class Delivery:
 
     @property
     def unmet(self) -> tuple[Need, ...]:
-        """What the message should have waited for, if that was lost."""
+        """What the message should have waited for but was lost."""
         return self._about.unmet if isinstance(self._about, Known) else ()
 
     @property
@@ -178,14 +177,14 @@ class Delivery:
         return about.view.members[about.sender]
 
     def done(self) -> Awaitable[None]:
-        """Mark the delivery as dealt with; it is not delivered again, even after a restart.
+        """Mark the delivery as handled; it is not delivered again, even after a restart.
 
-        The mark is made at the call. Awaiting the result waits until the mark is saved.
+        The call makes the mark. Awaiting the result waits until the mark is saved.
         """
         return self.keeper.done(self.event)
 
     async def __aenter__(self) -> Transaction:
-        """Begin a block whose sends leave together with the mark, in one step, or not at all."""
+        """Begin a block whose sends leave together with the mark, or not at all."""
         self._transaction = Transaction()
         return self._transaction
 
@@ -202,7 +201,7 @@ class Delivery:
 
     @classmethod
     def of_run(cls, first: Message, event: int, payloads: list[bytes]) -> list[Delivery]:
-        """Make the deliveries of messages behind the first of a run, the next one as ``event``."""
+        """Make the deliveries of messages after the first of a run; ``event`` numbers the next."""
         deliveries, new = [], object.__new__  # quicker than calling the class
         for ahead, payload in enumerate(payloads, 1):
             made = new(cls)
@@ -222,7 +221,7 @@ def id_of(content: Message) -> MessageId:
 
 
 def needs_in(view: int, needs: Iterable[Need]) -> tuple[Need, ...]:
-    """Return needs of a view by the numbers that messages have among all views."""
+    """Return needs of a view with the numbers that messages have among all views."""
     return tuple(
         need._replace(number=view * VIEW_STEP + need.number) if need.unit == "message" else need
         for need in needs
@@ -230,11 +229,11 @@ def needs_in(view: int, needs: Iterable[Need]) -> tuple[Need, ...]:
 
 
 class Outcome:
-    """What inputs of a machine bring about, collected until it may leave the node.
+    """The effects of inputs of a machine, collected until they may leave the node.
 
     ``packets`` are for peers, by channel; ``logged`` is for the event log. ``held`` are messages
-    that arrived and have to wait. ``size`` counts the bytes of the packets, ``control`` those of
-    them that are not payload.
+    that arrived and must wait. ``size`` counts the bytes of the packets, ``control`` those of them
+    that are not payload.
     """
 
     __slots__ = ("control", "deliveries", "held", "logged", "packets", "size")
@@ -251,7 +250,7 @@ class Outcome:
 class Channel:
     """What is known about the packets to and from one peer in one view.
 
-    A *parcel* is a packet with what it takes to make the other copies of its message: see
+    A *parcel* is a packet with the bytes needed to make the other copies of its message: see
     :func:`heading`. ``kept`` has the parcels of the peer's messages that others may lack.
     """
 
@@ -280,17 +279,17 @@ class Channel:
         self.prefix = 0
         self.above: set[int] = set()
         self.kept: dict[int, bytes] = {}
-        """By ticket: the sender's own number for a message with several copies."""
+        """By ticket, which is the sender's own number for a message with several copies."""
         self.kept_bytes = 0
         self.fresh = 0
-        """How many came since it was last looked which of them others may lack."""
+        """How many parcels came since the last check which of them others may lack."""
         self.tickets: dict[int, int] = {}
         """The tickets of messages in the outbox, by the numbers of their packets."""
         self.runs: dict[int, Packet] = {}
-        """By number, what began the runs of packets in the outbox that say only that they follow,
-        and the last run, which may go on."""
+        """By number, the first packets of the runs in the outbox, and of the last run, which may go
+        on. The other packets of a run only say that they follow."""
         self.last_in: Packet | None = None
-        """The packet accepted last, of those in the frame that is being read."""
+        """The packet accepted last from the frame that is being processed."""
 
     def has(self, n: int) -> bool:
         """Return whether the peer's packet of this number has arrived."""
@@ -304,13 +303,13 @@ class Channel:
             self.above.remove(self.prefix)
 
     def listed(self, numbers: Iterable[int]) -> list[int]:
-        """Return those of the numbers whose packets are in the outbox, each once."""
+        """Return the distinct numbers whose packets are in the outbox."""
         return list(filter(self.outbox.__contains__, dict.fromkeys(numbers)))
 
     def drop(self, gone: list[int]) -> list[int]:
-        """Forget acknowledged packets, all of which are here; return their numbers."""
+        """Forget acknowledged packets, which must all be in the outbox; return their numbers."""
         outbox, runs = self.outbox, self.runs
-        if len(gone) == len(outbox):  # as a rule
+        if len(gone) == len(outbox):  # the usual case
             outbox.clear()
             self.outbox_bytes = 0
         else:
@@ -323,7 +322,7 @@ class Channel:
         return gone
 
     def whole(self, codec: Codec, n: int) -> bytes:
-        """Return a parcel of the outbox such that it can be read without others."""
+        """Return a parcel of the outbox in a form that can be read without the others."""
         parcel = self.outbox[n]
         if not parcel.startswith(NEXT):
             return parcel
@@ -338,15 +337,15 @@ class Channel:
             self.kept_bytes += len(parcel)
 
     def settle(self, stable: int) -> None:
-        """Keep no messages that all their destinations have: those up to ticket ``stable``.
+        """Forget messages that all their destinations have: those up to ticket ``stable``.
 
-        Behind one that came out of turn they stay until that one goes.
+        Those that came after one with a higher ticket stay until that one goes.
         """
         for ticket in list(takewhile(lambda ticket: ticket <= stable, self.kept)):
             self.kept_bytes -= len(self.kept.pop(ticket))
 
     def settle_but(self, upto: int, unstable: Iterable[int]) -> None:
-        """Keep no messages up to a ticket but these; look only when there may be many."""
+        """Forget messages up to a ticket except these; do so only when there may be many."""
         if self.fresh >= FRESH_MIN:
             self.fresh, lacking = 0, set(unstable)
             for ticket in [one for one in self.kept if one <= upto and one not in lacking]:
@@ -399,33 +398,33 @@ class Side:
             name: Channel(name, number) for name in end.members if name != setup.process
         }
         self.posts: list[Channel | None] = []
-        """The channels by the number of the member; None where nothing is sent any more."""
+        """By member number, its channel; None if nothing is sent there any more."""
         self.sends = 0
         self.events = 0
-        """How many events of this process are of this view."""
+        """How many events of this process belong to this view."""
         self.early: list[int] = []
-        """The numbers of those from before the last view came to its end."""
+        """The numbers of those that happened before the previous view had ended."""
         self.base = 0
-        """How far the numbers of the others are above those of the endpoint."""
+        """How far the numbers of the other events are above those of the endpoint."""
         self.tickets = 0
         self.unstable: dict[int, int] = {}
-        """How many copies of a message are not acknowledged, by its ticket."""
+        """By ticket, how many copies of the message are not acknowledged."""
         self.lost: dict[str, int] = {}
         """By process, the number up to which messages that had not arrived were declared lost."""
         self.told, self.told_bytes = 0, 0
-        """The last ticket when the others were told which are not, and the bytes posted since."""
+        """The last ticket when the others heard of unstable ones, and the bytes posted since."""
         self.index()
 
     @classmethod
     def begun(cls, setup: Setup, number: int, members: Iterable[str]) -> Side:
-        """Return the side of a view that begins."""
+        """Return this process's side of a new view."""
         end = endpoint(
             setup.protocol, process=setup.process, members=members, view=number, **setup.options
         )
         return cls(setup, number, end)
 
     def index(self) -> None:
-        """Find channels by number quickly."""
+        """Index channels by number."""
         self.posts = [self.channels.get(name) for name in self.view.members]
 
     @property
@@ -434,9 +433,9 @@ class Side:
         return next(iter(self.unstable)) - 1 if self.unstable else self.tickets
 
     def unstable_note(self) -> bytes | None:
-        """Return which messages others lack, if it is time to tell: else all later ones are kept.
+        """Return a note on messages that others lack if it is time, as peers keep all later ones.
 
-        What is up to :attr:`stable` is told with every frame.
+        Every frame tells about those up to :attr:`stable`.
         """
         fresh = self.tickets - max(self.told, self.stable)
         if fresh < TOLD_TICKETS and self.told_bytes < TOLD_BYTES:
@@ -455,7 +454,7 @@ class Side:
         return is_own and 0 < packet.content.seq <= self.lost.get(packet.source, 0)
 
     def count(self, event: int, *, is_early: bool) -> None:
-        """Note that an event of this process is of this view."""
+        """Note that an event of this process belongs to this view."""
         self.events += 1
         if is_early:
             self.early.append(event)
@@ -481,7 +480,7 @@ class Side:
             self.posts[self.view.numbers[name]] = None
 
     def settled(self, channel: Channel, numbers: list[int]) -> list[int]:
-        """Note that copies of messages have arrived, or need not."""
+        """Note that copies of messages have arrived, or need not arrive."""
         if channel.tickets:
             for n in numbers:
                 ticket = channel.tickets.pop(n, 0)
@@ -492,7 +491,7 @@ class Side:
         return numbers
 
     def widen(self) -> None:
-        """Hold whatever may still arrive: nobody begins to send any more."""
+        """Lift the limits on held packets, as nobody begins to send in this view any more."""
         record = json.loads(self.codec.snapshot(self.endpoint))
         record["endpoint"] |= {"held_max": LIMIT_MAX, "held_bytes_max": LIMIT_MAX}
         self.endpoint = self.codec.restore(json.dumps(record).encode(), resumed=True)
@@ -521,7 +520,7 @@ class Side:
         """Read what :meth:`write` wrote."""
         number, members = reader.number(), reader.names()
         view = view_of(setup.protocol, members, number=number, **setup.own_options)
-        # The journal holds every send since the checkpoint: the endpoint goes on as the same one.
+        # The journal holds every send since the checkpoint, so the endpoint may resume.
         made = cls(setup, number, Codec(view).restore(reader.bytes(), resumed=True))
         made.sends, made.events = reader.number(), reader.number()
         made.base, made.tickets = reader.number(), reader.number()
@@ -543,7 +542,7 @@ class Side:
 
 @dataclass(slots=True)
 class Run:
-    """Our messages to one peer in a row: for whom, and the packet that began it on its channel."""
+    """Our consecutive messages to one peer: the destination, and the first packet of the run."""
 
     dests: tuple[str, ...]
     side: Side
@@ -552,7 +551,7 @@ class Run:
 
 
 class Met(NamedTuple):
-    """What a peer's store is known by: its identity, its latest opening, and that run's mark."""
+    """What identifies a peer's store: its identity, its latest opening, and that run's mark."""
 
     identity: bytes = b""
     opening: int = 0
@@ -572,10 +571,10 @@ class Machine:
         first = start or founding(setup)
         self.group = Group(setup, first)
         self.sides = [Side.begun(setup, first.number, first.members)]
-        """The views that have not come to their end: deliveries are of the first, sends of the
-        last."""
+        """The views that have not ended: deliveries belong to the first one, sends to the last
+        one."""
         self.flush: Flush | None = None
-        """How far the first of several views has come to its end."""
+        """How far the first view has come to its end, if there are several."""
         self.met: dict[str, Met] = {}
         self.known_by: set[str] = set()
         """Members that know our store."""
@@ -583,15 +582,15 @@ class Machine:
         self.inbox: dict[int, Delivery] = {}
         self.inbox_bytes = 0
         self.into = Outcome()
-        """Where the outcome of inputs goes."""
+        """Where the effects of inputs are collected."""
         self.keeps_log = True
         """Whether events are collected for the event log."""
         self.packet_bytes_max = 0
-        """The largest packet that the transport carries; 0: whatever was sent before."""
+        """The largest packet that the transport carries; 0 for no limit, as during a replay."""
         self.run: Run | None = None
-        """What a message to the same process as the last one goes on with."""
+        """The run that a message to the same process as the last one continues."""
 
-    # Inputs. Each either succeeds and belongs into the journal, or raises and changes nothing.
+    # Inputs. Each either succeeds and goes into the journal, or raises and changes nothing.
 
     def send(self, dests: Iterable[str] | str, payload: bytes, after: int | None) -> MessageId:
         """Send a message; return its id."""
@@ -623,7 +622,7 @@ class Machine:
         return message
 
     def check_sends(self, sends: Iterable[Send]) -> None:
-        """Raise what one of several sends would raise, one after the other, and change nothing."""
+        """Raise what the first failing send of several would raise; change nothing."""
         side = self.sides[-1]
         trial = side.codec.restore(side.codec.snapshot(side.endpoint), resumed=True)
         for dests, payload, after in sends:
@@ -632,7 +631,7 @@ class Machine:
     def _effects(
         self, end: Endpoint, dests: Iterable[str] | str, payload: bytes, after: int | None
     ) -> Effects:
-        """Let an endpoint send; refuse what is larger than the transport carries, afterwards."""
+        """Let an endpoint send; then refuse packets larger than the transport carries."""
         side = self.sides[-1]
         if after is not None and type(after) is int and 0 <= after <= self.events:
             after = side.local(after)
@@ -650,7 +649,7 @@ class Machine:
         raise UsageError(msg)
 
     def send_on(self, run: Run, payload: bytes) -> MessageId | None:
-        """Do as :meth:`send` for a message like the last one; None if it is not in a run."""
+        """Do as :meth:`send` for the next message of a run; return None if it cannot be one."""
         side, channel = run.side, run.channel
         n = side.endpoint.repeat(run.first.dest_no)
         if not n:
@@ -675,7 +674,7 @@ class Machine:
         return _new_tuple(MessageId, (side.process, side.offset + sends))
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
-        """Take a packet of the first view that ``peer`` sent under number ``n`` and that is new."""
+        """Process a new packet of the first view, which ``peer`` sent under number ``n``."""
         side = self.sides[0]
         self._take_in(side, side.channels[peer], n, parcel)
         if self.flush is not None:
@@ -697,7 +696,7 @@ class Machine:
         except PeerError:
             if not side.is_lost(packet):
                 raise
-            effects = None  # it comes after it was declared lost: so it need not come again
+            effects = None  # it was declared lost: accept it, so that it is not resent
         if n == channel.prefix + 1 and not channel.above:
             channel.prefix = n
         else:
@@ -712,10 +711,10 @@ class Machine:
         self._carry_out(side, effects)
 
     def take_run(self, channel: Channel, packets: list[tuple[int, bytes]], bytes_max: int) -> int:
-        """Take new packets that follow the one taken last, and one another, as long as they do.
+        """Process new packets that continue the run of the last one; return how many.
 
-        Return how many were taken. 0 means that each of them has to be looked at: something waits,
-        or there may be more than ``bytes_max`` bytes in the inbox.
+        0 means that each must be processed alone, because something waits or there may be more
+        than ``bytes_max`` bytes in the inbox.
         """
         first, size, payloads = channel.last_in, 0, []
         for _, parcel in packets:
@@ -761,26 +760,26 @@ class Machine:
         return side.settled(channel, channel.drop(gone)) if gone else gone
 
     def drop(self, view: int, peer: str, numbers: Iterable[int]) -> None:
-        """Forget packets that ``peer`` has acknowledged, as the journal has it."""
+        """Forget packets that ``peer`` has acknowledged, according to the journal."""
         for side in self.sides:
             if side.number == view and peer in side.channels:
                 channel = side.channels[peer]
                 side.settled(channel, channel.drop(channel.listed(numbers)))
 
     def done(self, event: int) -> Delivery | None:
-        """Forget a delivery that the application has dealt with; None if it was forgotten."""
+        """Forget and return a delivery that the application has handled; None if already done."""
         delivery = self.inbox.pop(event, None)
         if delivery is not None:
             self.inbox_bytes -= len(delivery.payload)
         return delivery
 
     def meet(self, peer: str, identity: bytes, opening: int, mark: int) -> None:
-        """Remember what a peer's store is known by."""
+        """Remember what identifies a peer's store."""
         self.met[peer] = Met(identity, opening, mark)
         self.group.newcomers.discard(peer)
 
     def skip(self, process: str, upto: int | None) -> None:
-        """Declare messages of the first view to be lost; ``upto`` is their number in that view."""
+        """Declare lost messages of the first view; ``upto`` is a number in that view."""
         side = self.sides[0]
         effects = side.endpoint.skip(process, upto)
         side.lost[process] = max(upto or 0, side.lost.get(process, 0))
@@ -799,7 +798,7 @@ class Machine:
 
     def _deliver(self, side: Side, deliveries: Iterable[messages.Delivery]) -> None:
         into, is_early = self.into, side is not self.sides[0]
-        self.run = None  # what is sent next follows these
+        self.run = None  # the next send causally follows these
         for released in deliveries:
             content = released.content
             self.events = event = self.events + 1
@@ -816,7 +815,7 @@ class Machine:
                 into.logged.append(Logged(event, delivery.message, None))
 
     def _post_copies(self, side: Side, packets: tuple[Packet, ...]) -> None:
-        """Post packets; those of one message carry what makes the others of it."""
+        """Post packets; each copy carries the bytes that make the other copies of its message."""
         groups: dict[int, list[Packet]] = {}
         for packet in packets:
             if packet.content.seq:
@@ -854,7 +853,7 @@ class Machine:
     # Views.
 
     def change(self, given: Input) -> None:
-        """Take an input that concerns the group; it belongs into the journal."""
+        """Process an input about the group; it goes into the journal."""
         group, flush = self.group, self.flush
         if given.kind == journal.PROMISE:
             group.promised = Ballot(given.b, given.name)
@@ -898,7 +897,7 @@ class Machine:
         self._begin_flush()
 
     def _begin_flush(self) -> None:
-        """Bring the first view to its end; if that is under way, begin anew."""
+        """Begin to end the first view, anew if that is under way already."""
         side, members, before = self.sides[0], self.group.members, self.flush
         if before is None:
             side.widen()
@@ -913,7 +912,7 @@ class Machine:
             self.flush.reports = {name: one for name, one in over.items() if name in stayers}
 
     def report(self, flush: Flush) -> Report:
-        """Return what we say to the others about a view that ends."""
+        """Return our report to the others about a view that ends."""
         side = self.sides[0]
         made = Report(flush.view, flush.upto, flush.stage)
         for name in flush.stayers:
@@ -926,7 +925,7 @@ class Machine:
         return made
 
     def _advance(self) -> None:
-        """Go as many stages further as the reports allow."""
+        """Advance by as many stages as the reports allow."""
         while (flush := self.flush) is not None and not self.group.is_removed:
             stage = flush.next_stage(self.setup.process, self.report(flush))
             if stage == flush.stage:
@@ -939,9 +938,9 @@ class Machine:
                 self._end_view(flush)
 
     def _end_view(self, flush: Flush) -> None:
-        """Deliver what is left of the first view, and go on to the next one."""
+        """Deliver the rest of the first view, and go on to the next one."""
         side = self.sides[0]
-        if side.endpoint.held:  # what it waits for went through a process that was removed
+        if side.endpoint.held:  # its causes went through a removed process
             for name in flush.stayers:
                 self.skip(name, None)
         del self.sides[0]
@@ -950,14 +949,14 @@ class Machine:
             self._begin_flush()
 
     def check_relay(self, name: str, n: int) -> bool:
-        """Return whether a copy that was passed on is one that we lack."""
+        """Return whether we lack a copy that was passed on."""
         flush = self.flush
         if flush is None or flush.stage != PASSING or name not in flush.removed:
             return False
         return not self.sides[0].channels[name].has(n)
 
     def _relay(self, given: Input) -> None:
-        """Take a copy that a removed process sent to us and another one has passed on."""
+        """Process a copy that a removed process sent to us and another member passed on."""
         if self.check_relay(given.name, given.a):
             side = self.sides[0]
             self._take_in(side, side.channels[given.name], given.a, given.data)
@@ -972,12 +971,12 @@ class Machine:
                 try:
                     made = copy_for(side.codec, parcel, name)
                 except (AntecedeError, ValueError, IndexError):
-                    continue  # its sender did not say how to make the others
+                    continue  # it has no bytes to make the others
                 if made is not None and made[0] > prefix and made[0] not in above:
                     yield source, *made
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
-        """Return what each held message waits for, by the ids of all views."""
+        """Return what each held message waits for, with the ids of all views."""
         side = self.sides[0]
         return {
             MessageId(one.sender, side.number * VIEW_STEP + one.seq): needs_in(side.number, needs)
@@ -985,11 +984,11 @@ class Machine:
         }
 
     def known_of(self, process: str) -> int:
-        """Return the highest number of a process's messages in the first view that we know of."""
+        """Return the highest number known of a process's messages in the first view."""
         side = self.sides[0]
         end = side.endpoint
         if process not in end.members:
-            return VIEW_STEP - 1  # the endpoint says that it is none
+            return VIEW_STEP - 1  # the endpoint reports that it is not a member
         known = [end.rules.newest(side.view.numbers[process]), side.lost.get(process, 0)]
         for message, needs in end.waiting().items():
             known += [need.number for need in needs if need.process == process]
@@ -1068,7 +1067,7 @@ class Machine:
                 for kind, fields in journal.records(entry, before):
                     machine._replay(kind, fields)
                 before = entry
-            machine.checkpoint()  # what cannot be saved again is damaged
+            machine.checkpoint()  # a state that cannot be saved is damaged
         except StoreError:
             raise
         except _DAMAGES as error:
@@ -1148,11 +1147,11 @@ _DAMAGES: Final = (
     ValueError,
 )
 Copy = tuple[str, int, bytes]
-"""Who sent it, the number of the packet, and the parcel."""
+"""The process that sent it, the number of the packet, and the parcel."""
 
 
 def _dests_of(effects: Effects) -> tuple[str, ...]:
-    """Return the members of the group that a message went to, as far as its effects show them."""
+    """Return the members that a message went to, as far as its effects show them."""
     found = [packet.dests for packet in effects.packets if packet.message is not None]
     found += [delivery.dests for delivery in effects.deliveries]
     return found[0] if found else ()

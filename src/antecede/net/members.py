@@ -1,7 +1,7 @@
 """What a node does so that its group can change: propose, vote, tell, report, pass on copies.
 
-Everything here can be lost and said again. What must survive is in the machine; what others have to
-do is asked of them until they have answered.
+Everything here can be lost and sent again. State that must survive is in the machine; questions to
+others are repeated until they have answered.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ from antecede.net.settings import Limits
 from antecede.net.transports import Changeable
 
 LEAVE_SECONDS: Final = 60.0
-"""For how long frames of a process that was removed are still taken, so that it hears of it."""
+"""For how long a removed process's frames are still accepted, so that it learns of its removal."""
 ANSWER_SECONDS: Final = 0.005
-"""How long a question for copies waits for others, so that many are answered once."""
+"""How long a question for copies waits for further ones, so that all are answered together."""
 PATIENCE_TICKS: Final = 4
-"""After how many ticks it is logged who holds up a change."""
+"""After how many ticks the members that hold up a change are logged."""
 
 
 class Host(Protocol):
-    """What members ask of the driver."""
+    """What ``Members`` needs from the driver."""
 
     @property
     def is_inbox_full(self) -> bool:
         """Whether deliveries that are not marked done have reached a limit."""
 
     def changed(self, record: bytes) -> None:
-        """Note that the machine has taken an input that concerns the group."""
+        """Note that the machine has processed an input about the group."""
 
     def tell(self, name: str, note: bytes | None) -> None:
-        """Send a note with the next batch; None: a frame, with whatever the peer has missed."""
+        """Send a note with the next batch; with None, a frame with what the peer has missed."""
 
     def refuse(self, name: str, reason: str) -> None:
-        """Count what a peer sent and could not be taken."""
+        """Count what a peer sent and we refused."""
 
     def stop_as_removed(self) -> None:
         """Stop, because the others have removed this process."""
 
 
 class Members:
-    """The volatile side of a group; :class:`antecede.net.group.views.Group` is what survives."""
+    """The volatile side of a group; :class:`antecede.net.group.views.Group` is the durable one."""
 
     def __init__(
         self,
@@ -94,20 +94,20 @@ class Members:
             may_vote=self._may_vote,
         )
         self._removers: set[str] = set()
-        """Who has said that this process was removed."""
+        """Members that have said that this process was removed."""
         self._former: dict[str, asyncio.TimerHandle] = {}
         self.flush: Flush | None = None
         self._told: Report | None = None
-        """The flush that was reported on last, and that report."""
+        """The flush that we last reported on, and that report."""
         self._pause = limits.resend_seconds
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
         self._asked: dict[str, Report] = {}
-        """Who has asked for copies, and what it has."""
+        """By peer that has asked for copies, its report of what it has."""
         self._answering: asyncio.TimerHandle | None = None
         outgoing.notes_for = self.notes_for
 
-    # What the node asks for.
+    # Called for the node.
 
     def want(self, wishes: list[Wish]) -> list[asyncio.Future[None]]:
         """Propose changes; a future is done when its change has taken effect here."""
@@ -124,7 +124,7 @@ class Members:
         return made
 
     def unwant(self, wishes: list[Wish]) -> None:
-        """Propose changes no more, unless others have accepted them already."""
+        """Stop proposing changes, unless others have accepted them already."""
         self.waiters = [(wish, waiter) for wish, waiter in self.waiters if wish not in wishes]
         for wish in wishes:
             if wish in self.machine.group.wishes:
@@ -140,7 +140,7 @@ class Members:
         return []
 
     def _unknown_to(self) -> list[str]:
-        """Return the others that may not know our store, unless enough of them do: we may vote."""
+        """Return the others that may not know our store; none if enough do, so that we may vote."""
         others = [name for name in self.machine.group.names if name in self.peers]
         if is_quorum(self.machine.known_by, others):
             return []
@@ -156,7 +156,7 @@ class Members:
     # Batches.
 
     def seal(self) -> None:
-        """Say what others must hear now about a view that ends."""
+        """Send what others must hear now about a view that ends."""
         flush, before, told = self.machine.flush, self.flush, self._told
         if before is not None and before.stage == OVER:
             for name in before.stayers:
@@ -178,7 +178,7 @@ class Members:
             self._report(flush, own)
 
     def release(self) -> None:
-        """Note that a batch is saved."""
+        """Note that a batch is saved, and tell callers whose changes have taken effect."""
         if self.waiters:
             group = self.machine.group
             for wish, waiter in list(self.waiters):
@@ -190,7 +190,7 @@ class Members:
         self._set_timer()
 
     def notes_for(self, peer: Peer) -> list[bytes]:
-        """Return what a peer may have missed, as far as we know."""
+        """Return the notes that a peer may have missed, as far as we know."""
         group = self.machine.group
         if peer.name in group.newcomers:
             return [bytes((WELCOME,)) + group.welcome().encoded()]
@@ -201,19 +201,19 @@ class Members:
     # Frames.
 
     def seen(self, peer: Peer, view: int) -> None:
-        """Take note of the view of a peer's frame, which differs from the newest seen of it."""
+        """Note the view of a peer's frame, which is not the newest view seen from it."""
         machine, name = self.machine, peer.name
         if view > peer.view:
             peer.view = view
             if view != machine.group.number:
-                self.host.tell(name, None)  # it hears what it has missed, or how far we are
+                self.host.tell(name, None)  # a frame says what it has missed, or how far we are
         elif view < machine.sides[0].number:
             self.host.tell(name, Report(view, machine.group.number, OVER).encoded())
 
     def came_back(self) -> None:
-        """Ask again soon: a peer has started anew, and has not heard what it was asked last.
+        """Ask again soon: a peer has restarted and may not have heard our last question.
 
-        That is once between two questions, so that nobody can put them off.
+        This happens only once between two questions, so that nobody can put them off.
         """
         if self._timer is not None and self._pause > self.limits.resend_seconds:
             self._timer.cancel()
@@ -221,20 +221,20 @@ class Members:
             self._set_timer()
 
     def knows_us(self, peer: Peer) -> None:
-        """Take note that a peer knows our store."""
+        """Note that a peer knows our store."""
         if peer.name not in self.machine.known_by:
             self._input(Input(journal.KNOWN, peer.name))
 
     def answer_stranger(self, name: str) -> None:
-        """Tell a process that is not a member that it is none."""
+        """Tell a process that it is not a member."""
         out = bytearray((REMOVED,))
         put_number(out, self.machine.group.number)
         self.outgoing.answer(name, bytes(out))
 
     def told_removed(self, name: str, view: int) -> None:
-        """Take note that a member does not count us among its members, in a later view.
+        """Note that a member does not count us among the members of a later view.
 
-        Nobody is believed alone, unless there is nobody else.
+        No member is believed alone, unless there is no other.
         """
         group, process = self.machine.group, self.machine.setup.process
         others = [one for one in group.names if one != process]
@@ -242,18 +242,18 @@ class Members:
             if name not in self._removers:
                 self._removers.add(name)
                 for other in others:
-                    self.host.tell(other, None)  # what do they say?
+                    self.host.tell(other, None)  # ask for their view
             if is_quorum(self._removers, others) and len(self._removers) >= min(2, len(others)):
                 removal = Change(group.number + 1, leaves=(process,)).encoded()
                 self._input(Input(journal.LEARN, data=removal))
 
     def note(self, peer: Peer, data: bytes) -> None:
-        """Take a note from a peer; raise PeerError for what is not one."""
+        """Process a note from a peer; raise PeerError if it is malformed."""
         kind = data[0] if data else 0
         if kind in KINDS:
             vote = Vote.decoded(data)
             if vote.kind == DECIDED and vote.slot <= self.machine.group.number:
-                self.host.tell(peer.name, None)  # so that it hears how far we are
+                self.host.tell(peer.name, None)  # a frame says how far we are
             else:
                 self.voting.take(peer.name, vote)
                 self._set_timer()
@@ -312,7 +312,7 @@ class Members:
     # The end of a view.
 
     def _report(self, flush: Flush, report: Report) -> None:
-        """Tell all who stay how far we are."""
+        """Tell all members that stay how far we are."""
         for name in flush.stayers:
             if name in self.peers:
                 self.host.tell(name, report.encoded())
@@ -383,14 +383,14 @@ class Members:
         else:
             self.host.tell(peer.name, self.machine.report(flush).encoded())
 
-    # What is asked again.
+    # Repeated questions.
 
     def start(self) -> None:
-        """Go on with what was under way."""
+        """Resume changes that were under way."""
         self._set_timer()
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Stop all timers, and release waiting callers."""
         for timer in (self._timer, self._answering, *self._former.values()):
             if timer is not None:
                 timer.cancel()
@@ -399,7 +399,7 @@ class Members:
                 waiter.set_result(None)
 
     def _behind(self) -> list[str]:
-        """Return the peers that may have missed a change, or have seen one that we have not."""
+        """Return peers that may have missed a change, or have seen one that we have missed."""
         number = self.machine.group.number
         return [
             name
@@ -429,7 +429,7 @@ class Members:
             self._warn("change waits", sentence, missing=missing)
         self._set_timer()
 
-    # Ways out.
+    # Inputs, and warnings.
 
     def _warn(self, event: str, sentence: str, **fields: object) -> None:
         tell(logging.WARNING, self.machine.setup.process, event, sentence, **fields)

@@ -1,4 +1,4 @@
-"""Figures of a node in the text format of Prometheus, and a small server for them."""
+"""A node's figures in the text format of Prometheus, and a small server for them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LINE: Final = re.compile(
 
 
 class Figure(NamedTuple):
-    """A figure of a node: its name, ``counter`` or ``gauge``, what it means, and its values."""
+    """A figure of a node: its name, ``counter`` or ``gauge``, its meaning, and its values."""
 
     name: str
     kind: str
     help: str
     values: Mapping[str, float]
-    """By peer; a figure of the whole node has one, under the empty name."""
+    """By peer; a figure of the whole node has one value, under the empty name."""
 
 
 def metrics_text(process: str, found: Iterable[Figure]) -> str:
@@ -78,7 +78,7 @@ def figures(driver: Driver, transport: Mapping[str, int], store: Store | None) -
     for name, value in transport.items():
         yield counter(name, "Counted by the transport.", value)
     outbox, size = dict.fromkeys(driver.peers, 0), dict.fromkeys(driver.peers, 0)
-    for link in list(driver.links.values()):  # the node may change them meanwhile
+    for link in list(driver.links.values()):  # the node's thread may change them
         if link.name not in outbox:
             continue
         outbox[link.name] += len(link.channel.outbox)
@@ -92,7 +92,7 @@ def _escaped(text: str) -> str:
 
 
 def why_not_ready(driver: Driver) -> str:
-    """Return why a node cannot do its work, or nothing: most members must have been heard of."""
+    """Return why a node cannot work, or "": it must have heard from most members."""
     names, me = driver.machine.group.names, driver.machine.setup.process
     missing = [
         name
@@ -107,7 +107,7 @@ def why_not_ready(driver: Driver) -> str:
 class MetricsServer:
     """Answers HTTP requests.
 
-    ``pages`` has what makes each page, by path; an error says why there is none at the moment.
+    ``pages`` has, by path, the function that makes each page; its error says why it cannot.
     """
 
     def __init__(self, address: str, pages: Mapping[str, Callable[[], str]]) -> None:
@@ -117,14 +117,14 @@ class MetricsServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         try:
             self._server = await asyncio.start_server(
                 self._accept,
                 self.address.host,
                 self.address.port,
                 limit=REQUEST_BYTES_MAX,
-                start_serving=False,  # cancelled meanwhile, nobody could close it
+                start_serving=False,  # if cancelled here, nobody could close it
             )
             await self._server.start_serving()
         except OSError as error:
@@ -132,7 +132,7 @@ class MetricsServer:
             raise UsageError(msg) from error
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -194,7 +194,7 @@ async def fetch_metrics(address: str, seconds: float = REQUEST_SECONDS_MAX) -> s
 
 
 def parse_metrics(text: str) -> tuple[str, dict[str, float]]:
-    """Return a node's name and its figures without their prefix; those per peer are added up."""
+    """Return a node's name and its figures without their prefix, summed over peers."""
     process, figures = "", dict[str, float]()
     for line in text.splitlines():
         found = _LINE.match(line)

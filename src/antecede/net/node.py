@@ -1,4 +1,4 @@
-"""The node: what an application uses."""
+"""The node, which applications use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Node:
     Parameters
     ----------
     process
-        This process's name. All nodes together must name the same processes.
+        This process's name. All nodes must name the same processes.
     listen
         The address to listen on, ``host:port``.
     peers
@@ -56,21 +56,21 @@ class Node:
     protocol, options
         Any of ``antecede.PROTOCOLS``, and its options; the same on all nodes.
     store
-        A path: the node is durable, in SQLite. What ``send`` returned for, and every delivery that
-        is not marked done, survives a crash. None: everything is in memory and ends with the
+        A path: the node is durable, in SQLite. Messages whose ``send`` has returned, and deliveries
+        that are not marked done, survive a crash. None: everything is in memory and ends with the
         process; its peers turn it away if it comes back under the same name. Any other
         :class:`Store` can be given instead.
     tls
         A :class:`Tls`, or a folder made by ``antecede node certs``. Without it the node listens and
-        connects on loopback only, unless ``allow_plaintext`` is true: then whoever reaches the port
-        can read and forge messages.
+        connects on loopback only, unless ``allow_plaintext`` is true: then anyone who reaches the
+        port can read and forge messages.
     transport
         Use this instead of TCP: ``nats://host:port/group``, with ``antecede[nats]`` installed, or
         any :class:`Transport`.
     joining
-        The node is new in a running group: wait, when it is opened, until a member has added it.
-        ``peers`` names some of the members; the others become known. A node that finds itself in
-        its store has joined before, and goes on.
+        The node is new in a running group: opening it waits until a member has added it. ``peers``
+        names some of the members; the node learns the others. A node whose store shows that it
+        has joined before simply goes on.
     events
         A file to which sends and deliveries are logged, for ``antecede audit``.
     metrics
@@ -121,7 +121,7 @@ class Node:
             if seed is None
             else self._chance.randbytes(IDENTITY_BYTES)
         )
-        Machine(self.setup, self._identity)  # refuses a wrong setup before anything is opened
+        Machine(self.setup, self._identity)  # refuses a wrong setup early
         self.limits.check(self.setup.options)
         self._joining = joining
         self._store: Store | None = (
@@ -160,7 +160,7 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Whether the node has been opened, and neither closed nor stopped since."""
+        """Whether the node has been opened and has neither been closed nor stopped since."""
         driver = self._driver
         return driver is not None and not driver.is_closed and driver.failure is None
 
@@ -177,9 +177,9 @@ class Node:
     async def add(self, process: str, address: str = "") -> None:
         """Add a process to the group; return when the members have agreed.
 
-        Start the process with ``joining=True``, before or after. All members must be up, for a
-        moment: :attr:`missing` names those that are not. Sends go on meanwhile. Cancelled while it
-        waits, the change may happen or not.
+        Start the process with ``joining=True``, before or after. All members must be up for a
+        moment: :attr:`missing` names those that are not. Sends go on meanwhile. If the call is
+        cancelled while it waits, the change may happen or not.
         """
         if not isinstance(process, str):
             msg = f"process {shown(process)} cannot be added: expected its name"
@@ -189,9 +189,9 @@ class Node:
     async def remove(self, *processes: str) -> None:
         """Remove processes for good; return when that has taken effect here.
 
-        All members that stay must be up, and a majority of all must agree. Then those who stay pass
-        on to each other what they have from the removed and others lack. To take a process in
-        again, start it with an empty store and add it.
+        All members that stay must be up, and a majority of all must agree. Those that stay pass on
+        messages of the removed that others lack. To let a process return, start it with an empty
+        store and add it.
         """
         await self.change(remove=processes)
 
@@ -214,7 +214,7 @@ class Node:
         driver.check()
 
     def _wishes(self, group: Group, joins: Mapping[str, str], remove: Iterable[str]) -> list[Wish]:
-        """Return what a change asks for; refuse what cannot be."""
+        """Return the wishes of a change; refuse impossible ones."""
         wishes, leaves = list[Wish](), named(remove)
         if not isinstance(joins, Mapping):
             msg = f"add={shown(joins)} does not say where; write add={{'name': 'host:port'}}"
@@ -253,8 +253,8 @@ class Node:
         """Send ``payload`` to ``dests`` (process names, or the name of a group).
 
         With a store, the message is on disk when this returns, and reaches every destination sooner
-        or later. It waits while a destination's outbox is full. Cancelled while it waits, the
-        message may be sent or not.
+        or later. It waits while a destination's outbox is full. If the call is cancelled while it
+        waits, the message may be sent or not.
         """
         driver = self._driver or self._opened()
         names = tuple(dests) if type(dests) is list else named(dests)
@@ -288,14 +288,14 @@ class Node:
             driver.check_stale(driver.peers)
 
     def waiting(self) -> list[Waiting]:
-        """Return the messages that arrived and are held: for how long, and what for."""
+        """Return the held messages: how long each has waited, and for what."""
         return self._opened(is_ending=True).watch.waiting()
 
     async def skip(self, process: str, upto: int) -> None:
         """Declare that messages of ``process`` up to this number will never arrive here.
 
-        Numbers are those of :meth:`waiting`. What waits only for them is delivered, with them in
-        ``Delivery.unmet``; if they arrive after all they are refused.
+        Numbers are as in :meth:`waiting`. Messages that wait only for these are delivered, and
+        ``Delivery.unmet`` names them; should they arrive later, they are refused.
         """
         driver = self._opened()
         machine = driver.machine
@@ -306,7 +306,7 @@ class Node:
         await driver.skip(process, upto - offset)
 
     def figures(self) -> list[Figure]:
-        """Return the metrics as data; another thread may call it too."""
+        """Return the metrics as data; other threads may call this too."""
         driver = self._opened(is_ending=True)
         return list(figures(driver, self._transport.counters(), self._store))
 
@@ -333,7 +333,7 @@ class Node:
         raise UsageError(msg)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was entered."""
+        """Do nothing, as nothing was entered."""
 
     async def __aenter__(self) -> Self:
         if self._is_used:
@@ -409,7 +409,7 @@ class Node:
         return Machine(self.setup, self._identity, await lobby.welcome), []
 
     def _get_to_know(self, machine: Machine) -> None:
-        """Let the transport reach the members as they are now, not as they once were."""
+        """Let the transport reach the present members instead of the original ones."""
         machine.group.locate({**self._addresses, self.process: self._listen or ""})
         if isinstance(self._transport, TcpTransport):
             self._transport.joined()
@@ -429,7 +429,7 @@ class Node:
                     tell(logging.WARNING, self.process, "unreachable", sentence, peer=name)
 
     async def _linger(self, driver: Driver) -> None:
-        """Give messages that are only in memory a little time to reach their peers."""
+        """Give messages that are only in memory a little time to reach peers."""
         if driver.is_durable:
             return
         try:
@@ -446,7 +446,7 @@ class Node:
             return
 
     async def _close_all(self, events: EventLog | None) -> None:
-        """Close everything, also what comes after something that fails or is cancelled."""
+        """Close everything, even if closing one part fails or is cancelled."""
         async with AsyncExitStack() as stack:
             if events is not None:
                 stack.callback(events.close)
@@ -499,7 +499,7 @@ def transport_for(
     joining: bool,
     view: View,
 ) -> Transport:
-    """Return the transport that the arguments of a node ask for: TCP, NATS, or one's own."""
+    """Return the transport that the arguments of a node ask for: TCP, NATS, or the one given."""
     if given is not None and not isinstance(given, str):
         return given
     if given is None:

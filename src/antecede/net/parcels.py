@@ -1,13 +1,13 @@
-"""Parcels: packets that carry what it takes to make the other copies of the same message.
+"""Parcels: packets with the bytes needed to make the other copies of the same message.
 
-If a process crashes for good within a multicast, some destinations have their copy and others have
-not. The copies differ only in their number on the channel and in what each says besides. So each
-parcel carries these few bytes for all copies, and whoever has one copy can make the others.
+If a process crashes for good within a multicast, some destinations have their copy and others do
+not. The copies differ only in their number on the channel and in the control that each has alone.
+So each parcel carries these few bytes for all copies, and whoever has one copy can make the others.
 
-A process often sends several messages in a row to the same destination and hears nothing new in
-between: a *run*. The second packet then says only that it comes after the first. So instead of its
-control it gets one byte. A frame begins with a whole packet, and what follows another packet stands
-right behind it in the same frame.
+A process often sends several messages in a row to the same destination and delivers nothing in
+between: a *run*. The second packet then says only that it comes after the first, by one byte in
+place of its control. A frame begins with a whole packet, and a packet that follows another comes
+right after it in the same frame.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from antecede.net.fields import Fields, put_bytes, put_number
 from antecede.wire.codec import CONTROL, Codec
 
 ALONE: Final = b"\0"
-"""Stands before a packet whose message has no other copies."""
+"""Precedes a packet whose message has no other copies."""
 NEXT: Final = b"\1"
-"""Stands before the payload of a packet that follows the one before. No other parcel begins so."""
+"""Precedes the payload of a packet that continues a run. No other parcel begins with it."""
 SPELT_BYTES: Final = 1 << 20
 SPELT_TIMES: Final = 10
-"""A run may take so many bytes when it is spelt out, and so many times its own bytes."""
+"""When spelt out, a run may take this many bytes, and this many times its own bytes."""
 
 
 def heading(view: View, ticket: int, copies: Iterable[Packet]) -> bytes:
-    """Return what stands before each packet of one message."""
+    """Return the bytes that precede each packet of one message."""
     wire = cast("Wire", view.forms)
     out = bytearray()
     put_number(out, ticket)
@@ -46,7 +46,7 @@ def heading(view: View, ticket: int, copies: Iterable[Packet]) -> bytes:
 
 
 def packet_in(parcel: bytes) -> bytes:
-    """Return the packet in a parcel; raise PeerError for what is not a parcel."""
+    """Return the packet in a parcel; raise PeerError if it is malformed."""
     if parcel.startswith(ALONE):
         return parcel[1:]
     fields = Fields(parcel)
@@ -55,12 +55,12 @@ def packet_in(parcel: bytes) -> bytes:
 
 
 def is_control(parcel: bytes) -> bool:
-    """Return whether a parcel brings something for the protocol alone, which fills no inbox."""
+    """Return whether a parcel has a control packet, which fills no inbox."""
     return parcel.startswith(ALONE) and len(parcel) > 1 and bool(parcel[1] & CONTROL)
 
 
 def ticket_of(parcel: bytes) -> int:
-    """Return the ticket of a parcel that can make other copies."""
+    """Return the ticket of a parcel whose message has several copies."""
     return Fields(Fields(parcel).bytes()).number()
 
 
@@ -94,7 +94,7 @@ def later(first: Packet | None, n: int, payload: bytes) -> Packet:
 
 
 def packet_of(codec: Codec, last: Packet | None, n: int, parcel: bytes) -> Packet:
-    """Return the packet in a parcel; ``last`` is the one before in the same frame."""
+    """Return the packet in a parcel; ``last`` is the previous packet of the same frame."""
     if not parcel.startswith(NEXT):
         return codec.decode(packet_in(parcel))
     if last is not None and last.n + 1 != n:
@@ -103,9 +103,9 @@ def packet_of(codec: Codec, last: Packet | None, n: int, parcel: bytes) -> Packe
 
 
 def standing_alone(codec: Codec, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Return the packets of a frame such that each can be read without the others.
+    """Return the packets of a frame in a form in which each can be read without the others.
 
-    If they would take far more bytes so, the last are left out: they come again.
+    If this takes far more bytes, the last packets are left out: they will be resent.
     """
     made: list[tuple[int, bytes]] = []
     last: Packet | None = None

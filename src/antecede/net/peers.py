@@ -1,4 +1,4 @@
-"""Peers as a node sees them, and what leaves for them: frames, until packets are acknowledged."""
+"""Peers as a node sees them, and the frames sent to them until packets are acknowledged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from antecede.net.settings import Limits
 from antecede.net.transports import Transport
 
 RESEND_PACKETS: Final = 64
-"""How many of the oldest packets are sent again at a time, if they fit into a frame."""
+"""How many of the oldest packets are resent at a time, if they fit into a frame."""
 GAP_MAX: Final = 1 << 16
-"""How far ahead of its first missing packet a peer may be."""
+"""How far a peer's packets may be ahead of the first one missing."""
 FRAME_BYTES: Final = 1 << 18
 """Packets are packed into frames of about this size."""
 ACKNOWLEDGE_SECONDS: Final = 0.003
-"""For how long an acknowledgement waits for packets to travel with, and at most twice that."""
+"""How long an acknowledgement waits for packets to travel with: this, or up to twice this."""
 UNMET: Final = Met()
 _PARCEL: Final = itemgetter(1)
 HELLO: Final = b"H"
@@ -31,7 +31,7 @@ HELLO: Final = b"H"
 
 
 def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
-    """Let all who wait look again."""
+    """Wake all waiters, to check again."""
     while waiters:
         waiter = waiters.popleft()
         if not waiter.done():
@@ -39,20 +39,20 @@ def wake_all(waiters: deque[asyncio.Future[None]]) -> None:
 
 
 class Peer:
-    """What is known of another process in this run."""
+    """What this run of the node knows about another process."""
 
     def __init__(self, name: str, shown: Met = UNMET) -> None:
         self.name = name
         self.shown = shown
-        """Its store as it has shown it, as far as that is saved."""
+        """The store that it has shown, as far as that is saved."""
         self.view = -1
-        """The newest view of which it has sent a frame; -1 before that."""
+        """The newest view in which it has sent a frame; -1 before its first one."""
         self.knows_us = False
         """Whether it has shown that it knows our store as it was opened now."""
         self.head: frames.Head | None = None
-        """That of the last frame, which was found to be right."""
+        """The head of its last frame that passed all checks."""
         self.links: dict[int, Link] = {}
-        """By view, the newest last."""
+        """By view, its link; the newest comes last."""
 
     @property
     def newest(self) -> Link:
@@ -72,18 +72,18 @@ class Link:
         self.channel = channel
         self.limits = limits
         self.released = channel.sent
-        """The last packet that is saved and so may leave."""
+        """The last packet that is saved, so that it may leave."""
         self.saved: tuple[int, tuple[int, ...]] = (channel.prefix, tuple(sorted(channel.above)))
-        """The arrivals that are saved and so may be acknowledged."""
+        """The arrivals that are saved, so that they may be acknowledged."""
         self.pending: dict[int, bytes] = {}
         """Packets that arrived and wait for room in the inbox, or for their view."""
         self.pending_bytes = 0
         self.has_run = True
-        """Whether packets that follow the one read last may be taken all at once."""
+        """Whether packets that continue a run may be processed all at once."""
         members = len(side.view.members)
         self.kept_max = members * limits.outbox_count + 2 * TOLD_TICKETS
         self.kept_bytes_max = members * limits.outbox_bytes + 2 * TOLD_BYTES
-        """What the peer's outboxes can hold together: there it keeps what others lack."""
+        """As much as the peer's outboxes can hold, and so as much as others can lack."""
         self.notes_down = notes_down
         """Whether there is a journal."""
         self.acknowledged: list[int] = []
@@ -94,7 +94,7 @@ class Link:
         self.timer: asyncio.TimerHandle | None = None
         self.head: frames.Head | None = None
         self.shown: Met | None = None
-        """What was sent last, and the peer's store as it was known then."""
+        """The store that the peer had shown when ``head`` was made."""
 
     @property
     def is_full(self) -> bool:
@@ -108,7 +108,7 @@ class Link:
     def new_ones(
         self, packets: list[tuple[int, bytes]]
     ) -> tuple[list[tuple[int, bytes]], list[int]]:
-        """Return the packets that we have not, and the numbers of those that are too far ahead."""
+        """Return the packets that are new, and the numbers of those too far ahead."""
         channel, made, far = self.channel, dict[int, bytes](), list[int]()
         for n, parcel in packets:
             if channel.has(n) or n in made:
@@ -120,7 +120,7 @@ class Link:
         return list(made.items()), far
 
     def put_aside(self, n: int, packet: bytes) -> bool:
-        """Keep a packet until it can be taken; False if too many are kept."""
+        """Keep a packet until it can be processed; return False if too many are kept."""
         limits = self.limits
         if n in self.pending:
             return True
@@ -131,7 +131,7 @@ class Link:
         return True
 
     def take_pending(self) -> tuple[int, bytes]:
-        """Return the packet that has waited longest."""
+        """Remove and return the packet that has waited longest."""
         n, packet = next(iter(self.pending.items()))
         del self.pending[n]
         self.pending_bytes -= len(packet)
@@ -151,18 +151,18 @@ class Link:
         if self.notes_down:
             self.acknowledged += gone
         if first not in channel.outbox:
-            # Only the oldest packet counts: later ones may pass while it is lost again and again.
+            # Only the oldest packet counts: later ones may arrive while it is lost again and again.
             self.last_progress = now
             self.patience = self.limits.resend_seconds
         if not self.is_full:
             self.wake()
 
     def wake(self) -> None:
-        """Let senders that wait for room in the outbox look again."""
+        """Wake senders that wait for room in the outbox."""
         wake_all(self.waiters)
 
     def unacknowledged(self, count: int | None = None) -> list[tuple[int, bytes]]:
-        """Return the oldest packets that have left and are not acknowledged, or a frame of them."""
+        """Return packets sent but not acknowledged, or the oldest ``count`` that fit a frame."""
         sent = takewhile(lambda item: item[0] <= self.released, self.channel.outbox.items())
         if count is None:
             return list(sent)
@@ -179,7 +179,7 @@ class Link:
         self.patience = min(2 * self.patience, self.limits.resend_seconds_max)
 
     def end(self) -> None:
-        """Wait for nothing more: the view is over, or the peer was removed."""
+        """Stop the timer and wake senders: the view is over, or the peer was removed."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -187,7 +187,7 @@ class Link:
 
 
 def _frames_of(packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
-    """Return packets by the frames that they go into; without any, an empty frame."""
+    """Return packets divided into frames; one empty frame if there are none."""
     size = sum(map(len, map(_PARCEL, packets)))
     if size <= FRAME_BYTES and len(packets) <= frames.PACKETS_MAX:
         return [packets]
@@ -201,7 +201,7 @@ def _frames_of(packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]
 
 
 class Outgoing:
-    """Sends frames to peers, and again after a while; it never sends what is not saved."""
+    """Sends frames to peers, and resends them; it never sends a packet that is not saved."""
 
     def __init__(
         self, machine: Machine, transport: Transport, chance: random.Random, mark: int
@@ -214,11 +214,11 @@ class Outgoing:
         self.is_stopped = False
         self.frames = self.resent = 0
         self.stables: dict[int, int] = {}
-        """By view, our ticket up to which all have all of ours, as far as that is saved."""
+        """By view, our ticket up to which all have our messages, as far as that is saved."""
         self.unstables: dict[int, bytes] = {}
-        """By view, the note that said last who lacks what; it may have been lost."""
+        """By view, the last note on messages that others lack; it may have been lost."""
         self.notes_for: Callable[[Peer], list[bytes]] = lambda _: []
-        """Returns what a peer may have missed."""
+        """Returns the notes that a peer may have missed."""
         self._owed: dict[Channel, Link] = {}
         self._overdue: dict[Channel, Link] = {}
         self._owing: asyncio.TimerHandle | None = None
@@ -237,13 +237,13 @@ class Outgoing:
         self.transport.send(name, frames.encode(head, 0, (), (), [note]))
 
     def owe(self, link: Link) -> None:
-        """Acknowledge soon what a peer has sent, with packets if there are any by then."""
+        """Acknowledge a peer's packets soon, together with packets if there are any by then."""
         self._owed[link.channel] = link
         if self._owing is None:
             self._owing = self.loop.call_later(ACKNOWLEDGE_SECONDS, self._pay)
 
     def _pay(self) -> None:
-        """Acknowledge what was owed the last time already; so busy nodes have time to answer."""
+        """Acknowledge what was owed at the last call already; so busy nodes have time to answer."""
         self._owing = None
         for link in list(self._overdue.values()):
             self.transmit(link, [])
@@ -254,7 +254,7 @@ class Outgoing:
     def transmit(
         self, link: Link, packets: list[tuple[int, bytes]], notes: list[bytes] | None = None
     ) -> None:
-        """Send packets with the latest acknowledgement; without packets, only that."""
+        """Send packets with the latest acknowledgement, or the acknowledgement alone."""
         machine, channel, peer = self.machine, link.channel, link.peer
         self._owed.pop(channel, None)
         self._overdue.pop(channel, None)
@@ -269,7 +269,7 @@ class Outgoing:
         prefix, above = link.saved
         if not peer.knows_us:
             told = [*told, HELLO]
-            if machine.opening > 1:  # it may be an old copy: the peer must show that it is not
+            if machine.opening > 1:  # until the peer shows that this store is no old copy
                 packets = []
         for part in _frames_of(packets):
             readable = self._readable(link, part)
@@ -280,7 +280,7 @@ class Outgoing:
             self._set_timer(link)
 
     def _head(self, link: Link) -> frames.Head:
-        """Return what all frames on a link begin with, until the peer starts anew."""
+        """Make the head of all frames on a link, until the peer restarts."""
         machine, met = self.machine, link.peer.shown
         link.shown, link.head = (
             met,
@@ -298,11 +298,11 @@ class Outgoing:
         return link.head
 
     def _readable(self, link: Link, packets: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Spell out those packets of a frame that do not stand behind the one they follow."""
+        """Spell out packets that do not come right after the one that they follow."""
         if not packets:
             return packets
         (first, parcel), last = packets[0], packets[-1][0]
-        if last - first == len(packets) - 1:  # as a rule: then only the first may have to be
+        if last - first == len(packets) - 1:  # usual: only the first may need it
             if parcel[:1] == NEXT:
                 packets = [(first, link.channel.whole(link.side.codec, first)), *packets[1:]]
             return packets
@@ -314,19 +314,19 @@ class Outgoing:
         return made
 
     def resend(self, link: Link, count: int | None = None) -> None:
-        """Send the oldest packets again that are not acknowledged."""
+        """Resend the oldest packets that are not acknowledged."""
         packets = link.unacknowledged(count)
         self.resent += len(packets)
         note = self.unstables.get(link.channel.view)
         self.transmit(link, packets, None if note is None else [note])
 
     def reconnected(self, link: Link) -> None:
-        """Send again whatever the broken connection may have lost."""
+        """Resend whatever the broken connection may have lost."""
         link.patience, link.last_progress = link.limits.resend_seconds, self.loop.time()
         self.resend(link)
 
     def stop(self, links: Iterable[Link]) -> None:
-        """Send nothing more."""
+        """Stop sending, after the acknowledgements owed."""
         if self._owing is not None:
             self._owing.cancel()
         if not self.is_stopped:
@@ -349,7 +349,7 @@ class Outgoing:
         link.timer = self.loop.call_at(delay, self._check, link)
 
     def _check(self, link: Link) -> None:
-        """Send again if the oldest packet has not been acknowledged for too long."""
+        """Resend if the oldest packet has not been acknowledged for too long."""
         link.timer = None
         if self.is_stopped or not link.unacknowledged(1):
             return
@@ -359,5 +359,5 @@ class Outgoing:
             link.last_progress = now
             self.resend(link, RESEND_PACKETS)
         elif now >= link.last_progress + link.patience:
-            link.last_progress = now  # what was sent before is still under way
+            link.last_progress = now  # earlier bytes are still on their way
         self._set_timer(link)

@@ -1,4 +1,4 @@
-"""What a node is told: who it is, what all nodes of a group have in common, and its limits."""
+"""A node's settings: its name, what all nodes of a group have in common, and its limits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from antecede.errors import UsageError
 
 DIGEST_BYTES: Final = 8
 LIMITS_OF_ENDPOINTS: Final = ("held_max", "held_bytes_max", "queue_max")
-"""Options that are each node's own; the others belong to the view."""
+"""Options that each node sets for itself; the others belong to the view."""
 
 
 class Setup(NamedTuple):
-    """What the founders of a group must agree on, and this process's name."""
+    """The settings on which the founders of a group must agree, and this process's name."""
 
     process: str
     members: tuple[str, ...]
@@ -33,7 +33,7 @@ class Setup(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """A short digest of what the founders must agree on."""
+        """A short digest of the settings on which the founders must agree."""
         return _digest((self.protocol, _plain(self.own_options), self.members))
 
     @property
@@ -43,7 +43,7 @@ class Setup(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The setup as an error message names it."""
+        """The setup as error messages name it."""
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
         return f"{self.process} of {', '.join(self.members)} ({self.protocol}{options})"
 
@@ -54,7 +54,7 @@ def _digest(value: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Return options in one form, however they were written: as lists, tuples or sets."""
+    """Return options in one form, whether written as lists, tuples or sets."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(key), _plain(item)) for key, item in value.items()))
     if isinstance(value, (list, tuple)):
@@ -66,34 +66,34 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a node keeps at most, and its times in seconds.
+    """How much a node may keep, and its times in seconds.
 
-    One message more may exceed a limit of bytes.
+    A limit of bytes may be exceeded by one message.
     """
 
     outbox_count: int = 1024
-    """Packets to one peer that it has not acknowledged; ``send`` waits while there are so many."""
+    """Packets that one peer has not acknowledged; ``send`` waits while there are this many."""
     outbox_bytes: int = 8 << 20
     """Bytes of these packets; ``send`` waits here too."""
     inbox_count: int = 1024
-    """Deliveries that are not marked done. While there are so many, packets that arrive are not
-    acknowledged, so that the outboxes of the peers fill in turn."""
+    """Deliveries that are not marked done. While there are this many, arriving packets are not
+    acknowledged, so the outboxes of the peers fill in turn."""
     inbox_bytes: int = 8 << 20
     """Bytes of these deliveries."""
     payload_bytes: int = 1 << 20
-    """The largest payload of a message; over NATS 512 KiB, unless it is set."""
+    """The largest payload of a message; over NATS the default is 512 KiB."""
     journal_bytes: int = 1 << 20
     """A checkpoint replaces a journal that is larger than this and the last checkpoint together."""
     resend_seconds: float = 1.0
-    """How long a peer may take to acknowledge before packets are sent again; this doubles."""
+    """How long a peer may take to acknowledge before packets are resent; doubles each time."""
     resend_seconds_max: float = 10.0
-    """What it doubles to at most."""
+    """The most that it doubles to."""
     long_wait_seconds: float = 30.0
-    """After how long a wait for a cause is logged."""
+    """How long a message waits for a cause before this is logged."""
     linger_seconds: float = 5.0
     """How long a node without a store waits for acknowledgements when it is closed."""
     held_seconds_max: float = 0.0
-    """With ``on_lost="mark"``: how long a message waits for a cause at most; 0: for ever."""
+    """With ``on_lost="mark"``: how long a message may wait for a cause; 0 means forever."""
     on_lost: str = "wait"
     """``"mark"``: after ``held_seconds_max`` the cause is declared lost, as by ``Node.skip``."""
 

@@ -1,7 +1,7 @@
 """Causal order for messages that another system carries: a header on each, and nothing else.
 
-For those who already have Kafka, RabbitMQ, Redis or HTTP: that system moves and keeps the messages,
-a stamp says what each must wait for. It does no I/O.
+It is for those who already have Kafka, RabbitMQ, Redis or HTTP: that system moves and keeps the
+messages, and a stamp says what each must wait for. It does no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antecede.wire.codec import Codec
 
 
 class Stamped(NamedTuple):
-    """A copy of a message for one destination: put ``header`` beside ``payload``."""
+    """A copy of a message for one destination: send ``header`` along with ``payload``."""
 
     dest: str
     header: bytes
@@ -25,7 +25,7 @@ class Stamped(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What a message released: deliveries in order, and what the protocol wants sent now."""
+    """The effects of a message: deliveries in order, and copies that the protocol wants sent."""
 
     deliveries: tuple[Delivery, ...]
     outgoing: tuple[Stamped, ...]
@@ -34,9 +34,10 @@ class Received(NamedTuple):
 class Stamp:
     """One process's side: stamps what it sends, and puts what it receives into causal order.
 
-    The carrier may delay, reorder and repeat messages. If it may lose them, their effects wait for
-    ever. To survive a restart, store :meth:`save`, the carrier's own position and what :meth:`send`
-    returned in one transaction; then give that to the carrier, also after a restart.
+    The carrier may delay, reorder and repeat messages. If it loses one, the effects of that wait
+    forever. To survive a restart, store in one transaction the bytes of :meth:`save`, the carrier's
+    own position and the copies from :meth:`send`; then give these to the carrier, also after a
+    restart.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Stamp:
 
     @classmethod
     def restored(cls, data: bytes, members: Iterable[str]) -> Self:
-        """Return the stamp that :meth:`save` saved; nothing may have been sent since."""
+        """Return the stamp that :meth:`save` saved, since when nothing may have been sent."""
         made = cls.__new__(cls)
         made._endpoint = Codec(tuple(members)).restore(data, resumed=True)
         made._codec = Codec(made._endpoint)
@@ -71,7 +72,7 @@ class Stamp:
         return self._outgoing(self._endpoint.send(dests, payload, after=after))
 
     def receive(self, header: bytes, payload: bytes) -> Received:
-        """Take a message from the carrier; return what can be delivered now, in causal order."""
+        """Process a message from the carrier; return what can be delivered now, in causal order."""
         for name, value in (("header", header), ("payload", payload)):
             if not isinstance(value, bytes):
                 msg = (

@@ -1,4 +1,4 @@
-"""Nodes for programs without asyncio: the same node, in an event loop of its own in a thread."""
+"""Nodes for programs without asyncio: the same node, in a thread with an event loop of its own."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """What is sent because of a delivery, together with the mark that it is dealt with."""
+    """Sends because of a delivery, which leave together with the mark that it is handled."""
 
     def __init__(self, inner: machine.Transaction) -> None:
         self._inner = inner
 
     @property
     def sent(self) -> tuple[MessageId, ...]:
-        """The ids of the messages, once the block is left."""
+        """The ids of the messages, after the block."""
         return self._inner.sent
 
     def send(
         self, dests: Iterable[str] | str, payload: bytes = b"", *, after: int | None = None
     ) -> None:
-        """Send a message at the end of the block, if it ends without an error."""
+        """Send a message at the end of the block, unless it ends with an error."""
         self._inner.add(dests, payload, after)
 
 
 class Delivery:
-    """A message handed to the application, which calls :meth:`done` when it has dealt with it."""
+    """A message handed to the application, which calls :meth:`done` when it has handled it."""
 
     def __init__(self, owner: Node, inner: machine.Delivery) -> None:
         self._owner, self._inner = owner, inner
@@ -43,7 +43,7 @@ class Delivery:
         self.payload, self.event, self.unmet = inner.payload, inner.event, inner.unmet
 
     def done(self) -> None:
-        """Mark the delivery as dealt with; return when that is saved."""
+        """Mark the delivery as handled; return when that is saved."""
 
         async def mark() -> None:
             await self._inner.done()
@@ -65,7 +65,7 @@ class Delivery:
 class Node:
     """A node whose calls block; several threads may use it at once.
 
-    It takes what :class:`antecede.net.Node` takes::
+    It takes the arguments of :class:`antecede.net.Node`::
 
         with Node("a", listen="127.0.0.1:7001", peers={"b": "127.0.0.1:7002"}) as node:
             node.send(["b"], b"hello")
@@ -84,7 +84,7 @@ class Node:
         if self._loop.is_closed() or self._thread.is_alive():
             msg = "the node has been started already; make a new Node"
             raise UsageError(msg)
-        self._thread.daemon = True  # a program that forgets to close it can still end
+        self._thread.daemon = True  # so that a program that does not close it can end
         self._thread.start()
 
         async def begin() -> node.Node:
@@ -141,7 +141,7 @@ class Node:
         return self.call(self._opened().send(dests, payload, after=after), timeout)
 
     def receive(self, timeout: float | None = None) -> Delivery | None:
-        """Return the next delivery; None after a timeout, or if the node is closed meanwhile."""
+        """Return the next delivery; None after a timeout, or if the node gets closed."""
         try:
             return Delivery(self, self.call(anext(self._opened()), timeout))
         except (TimeoutError, StopAsyncIteration):
@@ -178,7 +178,7 @@ class Node:
         self.call(self._opened().change(add=add, remove=remove), timeout)
 
     def waiting(self) -> list[Waiting]:
-        """Return the messages that arrived and are held: for how long, and what for."""
+        """Return the held messages: how long each has waited, and for what."""
         return self.call(_called(lambda: self._opened().waiting()))
 
     def skip(self, process: str, upto: int) -> None:
@@ -204,7 +204,7 @@ class Node:
         running = asyncio.run_coroutine_threadsafe(timed(), self._loop)
         try:
             return running.result()
-        except BaseException:  # Ctrl-C comes here, not to the other thread
+        except BaseException:  # Ctrl-C interrupts this thread, not the other
             running.cancel()
             raise
 

@@ -1,4 +1,4 @@
-"""Figures of nodes as OpenTelemetry meters: the same as Prometheus gets."""
+"""Figures of nodes as OpenTelemetry instruments: the same as for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _UNITS: Final = {"bytes": "By", "seconds": "s"}
 def observe(node: Node, meter: Meter | None = None) -> None:
     """Let a meter read the figures of an open node, until the node is closed.
 
-    Without ``meter`` it is the one called ``antecede`` of the global meter provider. Names begin
-    with ``antecede.``, and the attributes are ``process`` and, for figures of a peer, ``peer``.
+    The default is the meter ``antecede`` of the global meter provider. Names begin with
+    ``antecede.``, and the attributes are ``process`` and, for figures of a peer, ``peer``.
     """
     try:
         from opentelemetry.metrics import get_meter
@@ -33,7 +33,7 @@ def observe(node: Node, meter: Meter | None = None) -> None:
 
 
 class _Watched:
-    """The nodes that one meter reads. A name is given to an instrument once."""
+    """The nodes that one meter reads, because it may make each instrument only once."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = ref(meter)
@@ -71,7 +71,7 @@ class _Watched:
 
 
 def _values(node: Node, name: str) -> dict[str, float]:
-    """Return one figure of a node; nothing once it is closed."""
+    """Return one figure of a node by peer; empty once the node is closed."""
     try:
         found: list[Figure] = node.figures() if node.is_open else []
     except AntecedeError:

@@ -1,1 +1,1 @@
-"""Who belongs to a group of nodes: votes on the next view, and the change to it."""
+"""The members of a group of nodes: votes on the next view, and the change to it."""

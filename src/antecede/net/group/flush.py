@@ -1,20 +1,20 @@
 """How a view ends: everything sent in it arrives, or is known to be lost, everywhere.
 
-After a change is decided nobody sends in the old view any more, except what the protocol itself
-sends because something arrived. Those who stay report to each other how many packets they have sent
-to and got from each other. If all these figures agree, nothing is under way, and nothing will be:
-whoever could still send would have to get something first. If processes were removed, this is done
-in stages:
+After a change is decided nobody sends in the old view any more, except for packets that the
+protocol sends because something arrived. The members that stay report to each other how many
+packets they have sent to and got from each other. If all these figures agree, nothing is in flight,
+and nothing will be: whoever could still send would have to get a packet first. If processes were
+removed, this happens in stages:
 
-0. Each takes nothing more from the removed, and the others pass on copies that it lacks.
-1. It has all that anyone has of the removed. Once all do, and the figures agree,
-2. it declares lost what nobody has, which may release messages. Once all have, and the figures
-   agree again,
-3. the view is over: everything in it is delivered, and the next one may be.
+0. Each member accepts nothing more from the removed, and the others pass on copies that it lacks.
+1. It has everything that anyone has from the removed. Once all members do, and the figures agree,
+2. it declares lost what nobody has, which may release messages. Once all members have done so, and
+   the figures agree again,
+3. the view is over: everything in it is delivered, and deliveries of the next view may begin.
 
-One who has come to the end has seen the figures of all, and forgotten the view. So nothing more is
-asked of it; but the figures of the others still have to agree, since one member alone may lie. If
-further processes are removed meanwhile, the stages begin anew with fewer who stay.
+A member at the last stage has seen everybody's figures and forgotten the view. So nothing more is
+asked of it; but the figures of the others must still agree, since one member alone may lie. If
+further processes are removed meanwhile, the stages begin anew with fewer members that stay.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from antecede.net.fields import Fields, put_bytes, put_number, put_numbers, put_
 PASSING, COUNTING, ENDING, OVER = range(4)
 """The stages."""
 REPORT, ANSWER, UNSTABLE = b"FNU"
-"""The notes of a flush; and before it, which messages of ours someone lacks."""
+"""The notes of a flush; and the note, before it, that names messages of ours that someone lacks."""
 UNSTABLE_MAX: Final = 1 << 14
-"""How many messages a note names that someone lacks."""
+"""How many messages that someone lacks one note may name."""
 ANSWER_BYTES: Final = 1 << 18
 COPIES_MAX: Final = 1 << 12
-"""How much an answer has at most."""
+"""How many copies one answer may have, and how many bytes."""
 COUNTS_MAX: Final = 1 << 12
 ABOVE_MAX: Final = 1 << 10
-"""How many processes a report names, and how many packets of each behind a gap."""
+"""How many processes a report may name, and how many packets of each after a gap."""
 
 Has = dict[str, tuple[int, list[int]]]
-"""What has arrived of each removed process: all up to a number, and these."""
+"""By removed process, the packets that have arrived: all up to a number, and single ones."""
 
 
 @dataclass(slots=True)
 class Report:
     """What a member says about a view that ends: its stage, and its packets by peer.
 
-    ``upto`` is the newest view that it knows: only reports of the same are compared.
+    ``upto`` is the newest view that it knows: only reports with the same one are compared.
     """
 
     view: int
@@ -92,13 +92,13 @@ class Report:
 
 @dataclass(slots=True)
 class Answer:
-    """Copies that a member lacked; ``is_whole`` if there are no more."""
+    """Copies that a member lacked; ``is_whole`` means that there are no more."""
 
     view: int
     upto: int
     is_whole: bool
     copies: list[tuple[str, int, bytes]]
-    """The process that sent it, the number of the packet, and the parcel."""
+    """For each, the process that sent it, the number of the packet, and the parcel."""
 
     def encoded(self) -> bytes:
         """Return the note as bytes."""
@@ -126,7 +126,7 @@ class Answer:
 
 
 class Flush:
-    """How far a view has come to its end, as one of those who stay sees it."""
+    """How far a view has come to its end, as seen by a member that stays."""
 
     def __init__(
         self, view: int, upto: int, stayers: Collection[str], removed: Collection[str]
@@ -134,13 +134,13 @@ class Flush:
         self.view = view
         self.upto = upto
         self.stayers = tuple(stayers)
-        """The others who stay."""
+        """The other members that stay."""
         self.removed = tuple(removed)
         self.stage = PASSING if removed else ENDING
         self.reports: dict[str, Report] = {}
-        """The latest of each."""
+        """The latest report of each member."""
         self.answered: set[str] = set()
-        """Who has passed on everything that we lacked."""
+        """Members that have passed on everything that we lacked."""
 
     def takes(self, name: str, report: Report) -> bool:
         """Return whether a report says something new."""
@@ -152,7 +152,7 @@ class Flush:
         return report.upto == self.upto and report != known
 
     def missing(self) -> list[str]:
-        """Return those who stay and have not come as far as needed, as far as we know."""
+        """Return the members that stay and, as far as we know, hold up the next stage."""
         stages = {name: report.stage for name, report in self.reports.items()}
         return [
             name
@@ -162,19 +162,19 @@ class Flush:
         ]
 
     def next_stage(self, process: str, own: Report) -> int:
-        """Return the stage that we may go to; ``own`` is our report as it is now."""
+        """Return the stage that we may enter; ``own`` is our present report."""
         if self.stage == OVER:
             return OVER
         under_way = {name: one for name, one in self.reports.items() if one.stage < OVER}
         if self.stage == COUNTING and any(one.stage == ENDING for one in under_way.values()):
-            return ENDING  # the other has seen the figures of all
+            return ENDING  # that member has seen the figures of all
         is_done = not self.missing()
         if is_done and self.stage != PASSING:
             is_done = agree({**under_way, process: own})
         return self.stage + is_done
 
     def is_level(self, process: str, own: Report) -> bool:
-        """Return whether everything has arrived that others have said was sent to us."""
+        """Return whether all packets have arrived that others reported as sent to us."""
         return all(
             own.got.get(name, 0) >= report.sent.get(process, 0)
             for name, report in self.reports.items()
@@ -182,7 +182,7 @@ class Flush:
 
 
 def agree(reports: Mapping[str, Report]) -> bool:
-    """Return whether everyone has got what everyone has sent."""
+    """Return whether everyone has got everything that the others sent."""
     return all(
         report.sent.get(other, 0) == reports[other].got.get(name, 0)
         for name, report in reports.items()

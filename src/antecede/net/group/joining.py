@@ -1,4 +1,4 @@
-"""Where a newcomer waits until the members tell it that the group has taken it in."""
+"""Where a newcomer waits until the members tell it that it has joined the group."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from antecede.net.settings import Setup
 from antecede.net.transports import Receiver
 
 WELCOME, REMOVED = b"WX"
-"""Notes for processes that are no members yet, or no more."""
+"""Notes for processes that are not yet members, or no longer."""
 
 
 class Lobby:
-    """Receives frames for a node that may have no group yet, and then passes them on to it.
+    """Receives frames for a node that may have no group yet, and later passes them on to it.
 
-    A welcome counts when a majority of those who were members before say the same, and two at
-    least, unless only one is known: one alone may tell of a group that does not exist.
+    A welcome counts when a majority of the earlier members say the same, and at least two, unless
+    only one is known: one alone may invent a group that does not exist.
     """
 
     def __init__(self, setup: Setup, identity: bytes) -> None:
@@ -31,25 +31,25 @@ class Lobby:
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self._said: dict[str, Welcome] = {}
         self.received: Callable[[str, bytes], None] = self._wait_for_welcome
-        """Takes a frame; from when the lobby is open on, that is the receiver itself."""
+        """Called with each frame; once the lobby is open, this is the receiver's own method."""
         self._receiver: Receiver | None = None
         self._connected: dict[str, None] = {}
 
     def open(self, receiver: Receiver) -> None:
-        """Pass everything on from now on."""
+        """Pass on everything from now on."""
         self._receiver, self.received = receiver, receiver.received
         for peer in self._connected:
             receiver.connected(peer)
 
     def connected(self, peer: str) -> None:
-        """Hear that frames can reach a peer."""
+        """Note that frames can reach a peer."""
         if self._receiver is not None:
             self._receiver.connected(peer)
         else:
             self._connected[peer] = None
 
     def _wait_for_welcome(self, peer: str, frame: bytes) -> None:
-        """Take a frame; before the group has taken us in, only a welcome counts."""
+        """Process a frame; until we have joined the group, only a welcome counts."""
         if not self.welcome.done():
             try:
                 self._look(peer, frame)
@@ -60,15 +60,15 @@ class Lobby:
                 self.welcome.set_exception(error)
 
     def refused(self, peer: str, view: int) -> None:
-        """Hear that a process does not count us among its members in a view."""
+        """Note that a process does not count us among the members of its view."""
         if self._receiver is not None:
             self._receiver.refused(peer, view)
 
     def _look(self, peer: str, data: bytes) -> None:
         frame = frames.decode(data)
         if frame.head.dest and frame.head.dest != self.identity:
-            # It means who this process was before it lost its store: the member has not heard of a
-            # removal yet.
+            # It is for this process as it was before it lost its store: the member has not heard
+            # of its removal yet.
             return
         for note in frame.notes:
             if note[:1] == bytes((WELCOME,)):
@@ -102,7 +102,7 @@ class Lobby:
 
 
 def _located(said: dict[str, Welcome]) -> dict[str, Member]:
-    """Return the members with the addresses that anyone knows."""
+    """Return the members, each with an address if any welcome has it."""
     found: dict[str, Member] = {}
     for welcome in said.values():
         for name, member in welcome.members.items():

@@ -1,15 +1,15 @@
 """Agreement on the next view: one decision of Paxos [L98] for each view number.
 
 The members of a view vote on the change that leads to the next one. Any of them may propose. A
-proposer first asks for promises; if a voter has already accepted a change, the proposer takes that
-one up instead of its own. So a change that a majority has accepted stays, whoever crashes, and
-another member completes it. Votes are saved before they are told.
+proposer first asks for promises; if a voter has already accepted a change, the proposer proposes
+that one instead of its own. So a change that a majority has accepted stays, whoever crashes, and
+another member completes it. Votes are saved before they are sent.
 
-Three things are stricter than in the paper. A change of one's own is proposed only when all who
-would stay have answered: so a change never begins that must wait for a member that is down. Voters
-tell all members what they accept, and a member learns a decision from a majority of them, each with
-its own word; nobody is believed alone. And a process votes only when a majority of the others knows
-its store: so nobody votes twice who has lost the first vote.
+Three things are stricter than in the paper. A member proposes its own change only when all that
+would stay have answered: so no change begins that must wait for a member that is down. Voters tell
+all members what they accept, and a member learns a decision from a majority of voters, each
+speaking for itself; nobody is believed alone. And a process votes only when a majority of the
+others know its store: so nobody that has lost its first vote votes twice.
 
 References
 ----------
@@ -30,9 +30,9 @@ PREPARE, PROMISE, ACCEPT, ACCEPTED, REFUSED, DECIDED = b"PQRSTC"
 KINDS: Final = frozenset((PREPARE, PROMISE, ACCEPT, ACCEPTED, REFUSED, DECIDED))
 _VALUED: Final = frozenset((ACCEPT, ACCEPTED, DECIDED))
 PATIENCE_TICKS: Final = 3
-"""After how many ticks without an answer an attempt is taken over from another."""
+"""After how many ticks without an answer a member takes over another's attempt."""
 ROUNDS_MAX: Final = 1 << 20
-"""How far a round may be above the last one promised: a liar cannot use them all up."""
+"""How far a round may be above the last one promised, so that a liar cannot use them all up."""
 
 
 class Vote(NamedTuple):
@@ -68,20 +68,20 @@ class Vote(NamedTuple):
 
 
 class Attempt:
-    """A proposer's attempt at one decision; it is not saved, a new one takes its place."""
+    """A proposer's attempt at one decision; it is not saved, as a new attempt can replace it."""
 
     def __init__(self, slot: int, ballot: Ballot, value: bytes, stayers: Collection[str]) -> None:
         self.slot = slot
         self.ballot = ballot
         self.own = value
         self.stayers = stayers
-        """Who must have promised before this value may be proposed."""
+        """Voters that must have promised before this value may be proposed."""
         self.chosen: bytes | None = None
         """The value that voters are asked to accept, once enough have promised."""
         self.promises: dict[str, tuple[Ballot, bytes]] = {}
         self.accepts: set[str] = set()
         self.highest = ballot.round
-        """The highest round heard of: the next attempt must be above it."""
+        """The highest round known: the next attempt must be above it."""
         self.is_refused = False
 
     def promised(self, voter: str, vote: Vote, voters: Collection[str]) -> bool:
@@ -102,7 +102,7 @@ class Attempt:
         return [voter for voter in voters if voter not in told]
 
     def question(self) -> bytes:
-        """Return what voters are asked now."""
+        """Return the question that voters are asked now."""
         if self.chosen is None:
             return Vote(PREPARE, self.slot, self.ballot).encoded()
         return Vote(ACCEPT, self.slot, self.ballot, value=self.chosen).encoded()
@@ -112,7 +112,7 @@ class Voting:
     """A node's part in the decision on the next view.
 
     ``promise`` and ``accept`` save what this node promises and accepts, ``tell`` sends a note,
-    ``learn`` hears what was decided; ``may_vote`` tells whether enough others know our store.
+    ``learn`` is called with a decision; ``may_vote`` returns whether enough others know our store.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Voting:
         self._rounds = 0
         self._idle_ticks = 0
         self._accepts: dict[str, tuple[Ballot, bytes]] = {}
-        """What each voter has said last that it accepts, and, below, that was decided."""
+        """By voter, what it last said that it accepts; and, below, what it said was decided."""
         self._decisions: dict[str, bytes] = {}
 
     @property
@@ -145,7 +145,7 @@ class Voting:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a decision is, or may be, under way."""
+        """Whether a decision is under way, or may be."""
         return bool(self.group.value or self.group.wishes or self._decisions)
 
     def missing(self) -> list[str]:
@@ -160,7 +160,7 @@ class Voting:
         group, me = self.group, self.process
         value = group.proposal()
         if value is None and self._decisions:
-            value = next(iter(self._decisions.values()))  # it was decided, if that is true
+            value = next(iter(self._decisions.values()))  # if it is true, this was decided
         if value is None or group.is_removed or not self._may_vote():
             self._attempt = None
             return
@@ -168,7 +168,7 @@ class Voting:
         if before is not None and before.slot == slot:
             if before.chosen is not None or before.own == value:
                 return
-            self._rounds = max(self._rounds, before.highest)  # more is wanted by now
+            self._rounds = max(self._rounds, before.highest)  # we want another change by now
         self._rounds = max(self._rounds, group.promised.round) + 1
         stayers = [one for one in self._voters if one not in Change.decoded(value).leaves]
         attempt = self._attempt = Attempt(slot, Ballot(self._rounds, me), value, stayers)
@@ -180,7 +180,7 @@ class Voting:
             self._ask(attempt)
 
     def decided(self) -> None:
-        """Go on to the next decision."""
+        """Begin with the next decision."""
         self._attempt, self._idle_ticks = None, 0
         self._accepts.clear()
         self._decisions.clear()
@@ -191,7 +191,7 @@ class Voting:
         group, attempt = self.group, self._attempt
         self._idle_ticks += 1
         if attempt is None or attempt.slot != group.number + 1:
-            # Another member may be at it: take over only after a while.
+            # Another member may be proposing: take over only after a while.
             if group.wishes or self._idle_ticks >= PATIENCE_TICKS:
                 self.propose()
         elif attempt.is_refused:
@@ -210,13 +210,13 @@ class Voting:
         value = attempt.chosen
         assert value is not None
         own = self._voted(Vote(ACCEPT, attempt.slot, attempt.ballot, value=value))
-        if own.kind == REFUSED:  # another proposer has our promise by now, and relies on it
+        if own.kind == REFUSED:  # another proposer has our promise by now
             self._refused(attempt, own.ballot)
         elif not self._has_learnt():
             self._ask(attempt)
 
     def take(self, peer: str, vote: Vote) -> None:
-        """Take a question or an answer from a peer; PeerError is for what no member says."""
+        """Process a question or an answer from a peer; PeerError if no member would send it."""
         group = self.group
         if group.is_removed or peer not in group.members:
             return
@@ -233,9 +233,9 @@ class Voting:
                 self._has_learnt()
 
     def _removes_us(self, vote: Vote) -> bool:
-        """Return whether we are asked to accept our own removal: those who stay decide on that.
+        """Return whether we are asked to accept our own removal, which the others decide.
 
-        Of two members, one alone could not.
+        With only two members this is False, because the other one alone may be no quorum.
         """
         if vote.kind != ACCEPT or len(self._voters) <= 2:
             return False
@@ -260,7 +260,7 @@ class Voting:
                 self._ask_to_accept(attempt)
 
     def _refused(self, attempt: Attempt, by: Ballot) -> None:
-        """Note that a voter has promised another proposer."""
+        """Note that a voter refused, because it has promised another proposer."""
         if by.round <= attempt.highest + ROUNDS_MAX:
             attempt.highest = max(attempt.highest, by.round)
             attempt.is_refused = True
@@ -277,7 +277,7 @@ class Voting:
             self.group.check(Change.decoded(vote.value))
 
     def _answer_straggler(self, peer: str, vote: Vote) -> None:
-        """Vote once more for what was decided, so that a member that was away can learn it."""
+        """Vote again for the last decision, so that a member that was away can learn it."""
         decided = self.group.decided
         if not decided or not self._may_vote():
             return
@@ -288,7 +288,7 @@ class Voting:
             self._tell(peer, Vote(ACCEPTED, vote.slot, vote.ballot, value=decided).encoded())
 
     def _voted(self, vote: Vote) -> Vote:
-        """Return our answer to a proposer, who may be ourselves; it is saved before it leaves."""
+        """Return our answer to a proposer (perhaps ourselves); it is saved before it leaves."""
         group, slot, ballot = self.group, vote.slot, vote.ballot
         if ballot < group.promised:
             return Vote(REFUSED, slot, group.promised)
@@ -305,7 +305,7 @@ class Voting:
         return told
 
     def _has_learnt(self) -> bool:
-        """Learn what a majority of the voters has accepted, or says was decided."""
+        """Learn the value that a quorum accepted or calls decided; return whether there is one."""
         group = self.group
         accepts = dict(self._accepts)
         if group.value:

@@ -1,8 +1,8 @@
 """The members of a group: numbered views, the changes between them, and what a node knows of both.
 
-Change ``number`` leads from view ``number - 1`` to view ``number``; the members of the former agree
-on it (see :mod:`antecede.net.group.paxos`). A process that was removed and comes back is another
-member: it *joined* in a later view.
+Change ``number`` leads from view ``number - 1`` to view ``number``; the members of the earlier view
+agree on it (see :mod:`antecede.net.group.paxos`). A process that was removed and comes back is
+another member: it *joined* in a later view.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antecede.net.settings import Setup
 
 
 class Member(NamedTuple):
-    """A process in a view; those who were there from the beginning joined in view 0."""
+    """A process in a view; the founders joined in view 0."""
 
     name: str
     joined: int = 0
@@ -25,14 +25,14 @@ class Member(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """An attempt to decide; a later one has a higher round, and no two proposers share one."""
+    """An attempt to decide: a later one has a higher round, and no two proposers share one."""
 
     round: int = 0
     proposer: str = ""
 
 
 class Change(NamedTuple):
-    """Processes join and leave: the way to view ``number``."""
+    """The change to view ``number``: processes that join and processes that leave."""
 
     number: int
     joins: tuple[tuple[str, str], ...] = ()
@@ -66,7 +66,7 @@ class Change(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What this node wants changed: a process joins, or the one that joined in a view leaves."""
+    """A change that this node wants: a process joins, or the one that joined in a view leaves."""
 
     is_join: bool
     name: str
@@ -83,7 +83,7 @@ class Welcome(NamedTuple):
     members: dict[str, Member]
 
     def encoded(self) -> bytes:
-        """Return it as bytes."""
+        """Return the welcome as bytes."""
         out = bytearray()
         put_number(out, self.number)
         put_bytes(out, self.digest)
@@ -111,7 +111,7 @@ class Welcome(NamedTuple):
 
     @property
     def gist(self) -> tuple[object, ...]:
-        """What all members say alike: addresses are not agreed on."""
+        """The part on which all members agree, which excludes addresses."""
         listed = tuple((member.name, member.joined) for member in self.members.values())
         return self.number, self.digest, self.rules, listed
 
@@ -133,7 +133,7 @@ class Group:
         self.decided = b""
         """The change that led to this view, for members that have missed it."""
         self.newcomers: set[str] = set()
-        """Members that joined and were not heard of since."""
+        """Members that joined and have not been heard from since."""
         self.wishes: list[Wish] = []
         self.promised = Ballot()
         self.accepted = Ballot()
@@ -147,7 +147,7 @@ class Group:
         return tuple(self.members)
 
     def is_met(self, wish: Wish) -> bool:
-        """Return whether a wish has come true, by whomever."""
+        """Return whether a wish has come true, no matter who proposed it."""
         member = self.members.get(wish.name)
         if wish.is_join:
             return member is not None
@@ -170,9 +170,9 @@ class Group:
         return None
 
     def _learnable(self, wishes: list[Wish]) -> list[Wish]:
-        """Return those of the wishes after which the members that stay are a quorum.
+        """Return the wishes after which the members that stay are a quorum.
 
-        A process that is removed stops, so one that stays and was away learns of it from them.
+        The removed stop, so a member that was away must learn of the change from those that stay.
         """
         found, leaves = list[Wish](), set[str]()
         for wish in wishes:
@@ -197,7 +197,7 @@ class Group:
             raise PeerError(msg)
 
     def fault_of(self, change: Change) -> str:
-        """Return why a change is impossible in this view, or nothing."""
+        """Return why a change is impossible in this view, or ""."""
         names = [name for name, _ in change.joins]
         members = [name for name in names if not name or name in self.members]
         strangers = [name for name in change.leaves if name not in self.members]
@@ -250,7 +250,7 @@ class Group:
         return Welcome(self.number, self.digest, self.rules, self.members)
 
     def locate(self, addresses: Mapping[str, str]) -> None:
-        """Note where members are, so that newcomers can be told; addresses are not agreed on."""
+        """Note the members' addresses, for newcomers; members do not agree on addresses."""
         for name, address in addresses.items():
             if address and name in self.members:
                 self.members[name] = self.members[name]._replace(address=address)
@@ -299,7 +299,7 @@ def is_quorum(voters: Collection[str], members: Collection[str]) -> bool:
     """Return whether voters decide: more than half, or half with the first member among them.
 
     Any two such sets have a voter in common. The first member breaks ties, so that one of two
-    members can go on without the other. Where there are no members, nobody is needed.
+    members can go on without the other. If there are no members, nobody is needed.
     """
     count = sum(member in voters for member in members)
     return 2 * count > len(members) or (
@@ -308,7 +308,7 @@ def is_quorum(voters: Collection[str], members: Collection[str]) -> bool:
 
 
 def was_removed(process: str) -> str:
-    """Return what to do for a process that was removed."""
+    """Return the sentence that says what to do for a process that was removed."""
     return (
         f"process {process!r} was removed from its group; to come back, start it with an empty "
         "store and joining=True, and let a member add it"
@@ -316,10 +316,10 @@ def was_removed(process: str) -> str:
 
 
 def is_group_of(setup: Setup, group: Group) -> bool:
-    """Return whether a saved group is the one that a node is started for.
+    """Return whether a saved group is the one that a node's setup names.
 
-    Its members may have changed since. A founder is started with the founders or with the members
-    as they are now; whoever joined later may name any of them.
+    Its members may have changed since. A founder may be started with the founders or with the
+    present members; a process that joined later may name any of them.
     """
     if setup.rules != group.rules:
         return False

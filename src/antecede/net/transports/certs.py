@@ -1,8 +1,8 @@
-"""A small certificate authority to try nodes with.
+"""A small certificate authority for trying nodes.
 
-Whoever has ``ca-key.pem`` can make any process; keep it off the machines that run nodes. Larger
-installations have an authority of their own: all that nodes ask of a certificate is that its common
-name is the process's name, and that it serves for clients and servers.
+Anyone who has ``ca-key.pem`` can pose as any process; keep it off the machines that run nodes.
+Larger installations have an authority of their own: nodes only require that a certificate's common
+name is the process's name, and that it is valid for clients and servers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The NATS transport: frames between nodes in a JetStream stream, packets for readers in another.
 
-A frame stays in its stream until its receiver has saved what it brought: only then is it
-acknowledged to JetStream. The nodes' own acknowledgements and resending stay in force, so a server
-that loses its disk loses no message either. After every connection the consumer is made anew, which
-hands out again at once whatever is not acknowledged; the endpoint drops what it has.
+A frame stays in its stream until its receiver has saved its packets: only then is it acknowledged
+to JetStream. The nodes' own acknowledgements and resending stay in force, so no message is lost
+even if a server loses its disk. Each connection makes the consumer anew, which at once hands out
+again whatever is not acknowledged; the endpoint drops duplicates.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ BACK_OFF_MAX: Final = 5.0
 STABLE_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 10.0
 ROOM_BYTES: Final = 1 << 18
-"""What a message takes besides a payload at most, and the size of a frame of small packets."""
+"""The most that a message takes besides its payload, and the size of a frame of small packets."""
 ACK_SECONDS: Final = 10.0
-"""After so long JetStream hands out a frame again that the node could not take."""
+"""After this time JetStream hands out again a frame that the node could not accept."""
 FRAME_SECONDS: Final = 20.0
-"""A frame that is sent again within this time is dropped by JetStream; after it, it may help."""
+"""JetStream drops a frame that is resent within this time; after it, the frame may help."""
 PACKET_SECONDS: Final = 120.0
 FRAMES_MAX: Final = 8192
 """How many frames from one process to another a stream keeps; the oldest are dropped."""
@@ -68,12 +68,12 @@ OPTIONS: Final = ("reader", "replicas", "server")
 WRITE_BYTES_MAX: Final = 16 << 20
 """How many bytes may wait to be written; frames beyond that are dropped, and sent again later."""
 MAX_ACK_PENDING: Final = 1024
-"""How many frames JetStream hands out that are not acknowledged."""
+"""How many frames JetStream hands out before it waits for acknowledgements."""
 PULL_FRAMES: Final = 256
 PULL_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 1.0
 TRIES_MAX: Final = 6
-"""A frame that the node could not take so often is dropped; its sender sends it again."""
+"""A frame that the node could not accept this many times is dropped; its sender resends it."""
 CLOSE_SECONDS: Final = 1.0
 ACK: Final = b"+ACK"
 TERM: Final = b"+TERM"
@@ -88,17 +88,17 @@ class NatsTransport:
     process
         This process's name.
     url
-        ``nats://[user:password@]host[:port][,host...]/group``, with these options behind ``?``:
-        ``reader=NAME`` (may be repeated) for a peer that is no node but a stream of packets, for
-        instance for Spark; ``replicas=3`` for streams on several servers; ``server=NAME`` if the
-        server's certificate is for another name than its host's.
+        ``nats://[user:password@]host[:port][,host...]/group``, with these options after ``?``:
+        ``reader=NAME`` (may be repeated) for a peer that is a stream of packets instead of a node,
+        for instance for Spark; ``replicas=3`` for streams on several servers; ``server=NAME`` if
+        the server's certificate names something other than its host.
     peers
         The names of the other processes, readers included.
     tls
         As for :class:`antecede.net.Node`. Without it the server must be on loopback, unless
         ``allow_plaintext`` is true.
     payload_bytes
-        The largest payload that the node takes; the server must allow for it.
+        The largest payload that the node accepts; the server must allow for it.
     view
         The view of the group, which readers cannot leave.
     """
@@ -143,7 +143,7 @@ class NatsTransport:
         self._told: set[str] = set()
 
     async def start(self, receiver: Receiver) -> None:
-        """Connect. A wrong call is told at once; a server that is away is waited for."""
+        """Connect; raise at once for a wrong call, but wait for a server that is away."""
         self._receiver = receiver
         first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(first))
@@ -164,7 +164,7 @@ class NatsTransport:
         return session.put(self.names.frames_to(peer, self.process), frame, headers=headers)
 
     def check(self, address: str | None) -> None:
-        """Refuse changes of a group with readers: they cannot take part in them."""
+        """Refuse changes of a group with readers, which cannot take part in them."""
         del address
         if self._readers:
             msg = "a group with readers cannot change; start it anew with other members"
@@ -178,11 +178,11 @@ class NatsTransport:
             asyncio.get_running_loop().call_soon(self._receiver.connected, peer)
 
     def leave(self, peer: str) -> None:
-        """Stop taking frames from a peer."""
+        """Stop accepting frames from a peer."""
         self._known.discard(peer)
 
     def counters(self) -> dict[str, int]:
-        """Return how often the server was connected to, and frames were refused or came again."""
+        """Return how often we connected to the server, and frames were refused or repeated."""
         return dict(self._counts)
 
     async def close(self) -> None:
@@ -196,20 +196,20 @@ class NatsTransport:
             await asyncio.gather(self._task, return_exceptions=True)
         self._receiver = None
 
-    # What a session calls.
+    # Called by a session.
 
     def arrived(self, session: Session, peer: str, frame: bytes, reply: str, tries: int) -> None:
-        """Take a frame that JetStream handed out."""
+        """Process a frame that JetStream handed out."""
         if tries > 1:
             self._counts["redelivered"] += 1
         if self._receiver is None:
             return
         numbers, view = list[int](), 0
         if peer in self._known:
-            with contextlib.suppress(PeerError):  # the node refuses it, and counts that
+            with contextlib.suppress(PeerError):  # the node refuses and counts it
                 parts = frames.decode(frame)
                 numbers, view = [n for n, _ in parts.packets], parts.head.view
-        else:  # the node may know it nevertheless, for instance while one of them joins
+        else:  # the node may know the peer, for instance while it joins
             self._counts["turned_away"] += 1
             sentence = f"a frame came from {peer[:64]!r}, which is not among the peers"
             self.tell(f"peer {peer}", sentence)
@@ -218,7 +218,7 @@ class NatsTransport:
         session.expect((peer, view), reply, numbers, tries)
 
     def tell(self, what: str, sentence: str) -> None:
-        """Log a warning, the first time only."""
+        """Log a warning, but only the first time."""
         if what not in self._told and len(self._told) < 1000:
             self._told.add(what)
             log.tell(logging.WARNING, self.process, what.partition(" ")[0], sentence)
@@ -316,7 +316,7 @@ class NatsTransport:
         return client
 
     async def _prepare(self, client: Client, session: Session) -> None:
-        """See to the streams, and recreate the consumer."""
+        """Make the streams if they are missing, and make the consumer anew."""
         names, jetstream = self.names, client.jetstream(timeout=CONNECT_SECONDS)
         try:
             await self._stream(
@@ -364,7 +364,7 @@ class NatsTransport:
     async def _stream(
         self, jetstream: JetStreamContext, config: api.StreamConfig
     ) -> api.StreamInfo:
-        """Return a stream that exists, or make it."""
+        """Return a stream; make it if it does not exist."""
         assert config.name is not None
         try:
             info = await jetstream.stream_info(config.name)
@@ -389,12 +389,12 @@ class NatsTransport:
         return info
 
     def _frame_id(self, peer: str, frame: frames.Frame) -> str:
-        """Return an id by which JetStream drops a frame that is sent again soon.
+        """Return an id by which JetStream drops a frame that is resent soon.
 
-        It differs after a restart, which may have forgotten what the peer had acknowledged: only an
-        answer to the same frame tells the node again. It differs in another view: a process that
+        It differs after a restart, when the node may have forgotten what the peer acknowledged:
+        only an answer to the same frame tells it again. It differs in another view: a process that
         was removed and comes back gets packets from number 1 again. And it differs if the frame
-        acknowledges something else: that must not be dropped with the packets.
+        acknowledges something else, which must not be dropped with the packets.
         """
         said = (frame.head.view, frame.prefix, frame.above, [n for n, _ in frame.packets])
         digest = hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
@@ -428,7 +428,7 @@ def _tls_options(tls: Tls, server: str | None) -> dict[str, Any]:
     return {"tls": context} | ({} if server is None else {"tls_hostname": server})
 
 
-# One connection: what goes out in order, what is pulled in, what is saved.
+# One connection: frames sent in order, frames pulled in, and those that are saved.
 
 
 class _Outgoing(NamedTuple):
@@ -442,7 +442,7 @@ Arrived = Callable[["Session", str, bytes, str, int], None]
 
 
 class Session:
-    """A connection from its opening to its end; ``ended`` is set when it breaks."""
+    """One connection; ``ended`` is set when it breaks."""
 
     def __init__(self, client: Client, arrived: Arrived, ended: asyncio.Event) -> None:
         self.client = client
@@ -455,7 +455,7 @@ class Session:
         self._is_idle.set()
         self._writer: asyncio.Task[None] | None = None
         self._open: dict[tuple[str, int], dict[str, list[int]]] = {}
-        """Frames not acknowledged to JetStream, by peer and view: where to, and their packets."""
+        """By peer and view, frames not acknowledged to JetStream: reply subjects and packets."""
         self._next = ""
         self._inbox = ""
         self._left = 0
@@ -480,12 +480,12 @@ class Session:
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
 
-    # Out.
+    # Sending.
 
     def put(
         self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
     ) -> bool:
-        """Publish a message soon; False if too much waits already."""
+        """Publish a message soon; return False if too much waits already."""
         if self._queue_bytes > WRITE_BYTES_MAX or self._ended.is_set():
             return False
         self._queue.append(_Outgoing(subject, data, reply, headers))
@@ -495,7 +495,7 @@ class Session:
         return True
 
     async def drained(self) -> None:
-        """Wait until the server has everything that was put."""
+        """Wait until the server has every message from :meth:`put`."""
         await self._is_idle.wait()
         await self.client.flush()
 
@@ -512,33 +512,33 @@ class Session:
         except (Error, OSError):
             self._ended.set()
 
-    # In.
+    # Receiving.
 
     async def subscribe(self, stream: str, consumer: str) -> None:
-        """Receive what the consumer hands out."""
+        """Receive the frames that the consumer hands out."""
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = self.client.new_inbox()
         await self.client.subscribe(self._inbox, cb=self._receive)
 
     def _pull(self) -> None:
-        """Ask for the next frames, as they come."""
+        """Ask for the next frames as soon as there are any."""
         asked = {"batch": PULL_FRAMES, "expires": int(PULL_SECONDS * 1e9)}
         self._left = PULL_FRAMES
         self._last_pull = asyncio.get_running_loop().time()
         self.put(self._next, json.dumps(asked).encode(), reply=self._inbox)
 
     def _watch(self) -> None:
-        """Ask again if the server has forgotten that it was asked."""
+        """Ask again if the server has forgotten our request."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._last_pull > PULL_SECONDS + 5 * PAUSE_SECONDS:
             self._pull()
         self._timer = loop.call_later(PAUSE_SECONDS, self._watch)
 
     async def _receive(self, message: Msg) -> None:
-        if not message.reply:  # a remark, for instance that nothing came
+        if not message.reply:  # a status, such as that no frame came
             if (message.headers or {}).get("Status") in ("404", "408"):
                 self._pull()
-            else:  # for instance, another program of this name has made the consumer anew
+            else:  # for instance, another program with this name took over the consumer
                 self._ended.set()
             return
         self._left -= 1
@@ -552,7 +552,7 @@ class Session:
         tries = message.metadata.num_delivered
         self._arrived(self, source, message.data, message.reply, tries)
 
-    # What is saved.
+    # Acknowledging saved frames.
 
     def expect(self, peer: tuple[str, int], reply: str, numbers: list[int], tries: int) -> None:
         """Acknowledge a frame to JetStream when the node has saved its packets."""
@@ -564,7 +564,7 @@ class Session:
             self._open.setdefault(peer, {})[reply] = numbers
 
     def saved(self, peer: tuple[str, int], prefix: int, above: Iterable[int]) -> None:
-        """Acknowledge the frames whose packets the node has told a peer that it has saved."""
+        """Acknowledge to JetStream the frames whose packets the node has acknowledged to a peer."""
         frames = self._open.get(peer)
         if not frames:
             return
@@ -584,21 +584,21 @@ class Session:
 
 
 async def close(client: Client) -> None:
-    """Close a connection, which may be broken or not quite open, without waiting long for it."""
+    """Close a connection, which may be broken or half open, without waiting long."""
     with contextlib.suppress(Error, OSError, TimeoutError):
         async with asyncio.timeout(CLOSE_SECONDS):
             await client.close()
 
 
-# Readers: peers that are no nodes, but a stream of packets for Spark or any other consumer. Each
+# Readers: peers that are a stream of packets for Spark or another consumer instead of a node. Each
 # packet becomes one message of the stream: its data is the payload as the application sent it, its
-# headers are what the order needs. JetStream's acknowledgement stands for the reader's, so a node
+# headers have what the order needs. JetStream's acknowledgement replaces the reader's, so a node
 # forgets a packet when the stream has it. Senders need a store: after a restart without one a node
 # counts its packets from 1 again, and a reader could not tell them from the old ones.
 
 
 class Readers:
-    """Stands in for the readers of a group towards one node."""
+    """Acts for the readers of a group towards one node."""
 
     def __init__(
         self,
@@ -616,7 +616,7 @@ class Readers:
         self._tell = tell
         self._identity = b""
         self._owner: dict[str, str] = {}
-        """Whose packets a reader has from this process: the identity of the store."""
+        """By reader, the identity of the store whose packets it has from this process."""
         self._receiver: Receiver | None = None
         self._inbox = ""
         self._under_way: set[tuple[int, int]] = set()
@@ -639,7 +639,7 @@ class Readers:
         info: api.StreamInfo,
         receiver: Receiver,
     ) -> None:
-        """Learn what the stream has of this process, and listen for acknowledgements."""
+        """Learn which packets of this process the stream has, and listen for acknowledgements."""
         self._receiver = receiver
         text = f"{info.config.name} {info.created}"
         self._identity = hashlib.blake2b(text.encode(), digest_size=frames.IDENTITY_BYTES).digest()
@@ -655,7 +655,7 @@ class Readers:
         await client.subscribe(f"{self._inbox}.*.*", cb=self._acknowledged)
 
     def store(self, reader: str, frame: frames.Frame, session: Session) -> bool:
-        """Publish the packets of a frame that the stream may not have yet."""
+        """Publish those packets of a frame that the stream may not have yet."""
         if not self._may_store(reader, frame.head):
             return False
         self._head = frame.head
@@ -683,7 +683,7 @@ class Readers:
         return True
 
     def _may_store(self, reader: str, head: frames.Head) -> bool:
-        """Refuse to go on in a stream that is not the one that was begun."""
+        """Return whether the stream is the one that this store began; warn if it is not."""
         if head.dest and head.dest != self._identity:
             sentence = (
                 f"the stream {self._names.packets!r} was made anew since {reader!r} got its first "
@@ -713,7 +713,7 @@ class Readers:
         return headers
 
     async def _acknowledged(self, message: Msg) -> None:
-        """Hear from JetStream that it has a packet, or why not."""
+        """Process JetStream's answer that it has stored a packet, or why not."""
         index, n = map(int, message.subject.rsplit(".", 2)[1:])
         self._under_way.discard((index, n))
         reader = self._readers[index]

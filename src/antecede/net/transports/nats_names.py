@@ -1,4 +1,4 @@
-"""Names on a NATS server: the URL of a group, its streams and subjects, the headers of messages."""
+"""Names on a NATS server: the URL of a group, its streams and subjects, and message headers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PORT: Final = 4222
 GROUP: Final = "antecede"
 """The group of a URL that names none."""
 PAYLOAD_BYTES: Final = 1 << 19
-"""A node's largest payload by default: a frame with it fits into NATS's own limit of 1 MiB."""
+"""A node's default largest payload: a frame with it fits into NATS's own limit of 1 MiB."""
 PACKET_HEADER: Final = "Antecede-Packet"
-"""What ``Codec.encode(packet, payload=False)`` returned, in Base64."""
+"""The bytes of ``Codec.encode(packet, payload=False)`` in Base64."""
 MESSAGE_HEADER: Final = "Antecede-Message"
 """The message's id, such as ``a:12``."""
 STORE_HEADER: Final = "Antecede-Store"
@@ -26,7 +26,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class NatsUrl:
-    """``nats://host:port/name?option=value``: one server or several, and a name there."""
+    """``nats://host:port/name?option=value``: one server or several, and a name on them."""
 
     servers: tuple[str, ...]
     """Addresses as the client takes them, with user and password if the URL has them."""
@@ -81,7 +81,7 @@ def _address(text: str, word: str) -> Address:
 
 
 def _not_understood(text: str, reason: str) -> UsageError:
-    shown = re.sub(r"//[^/@]*@", "//...@", text)  # a password stays out of messages
+    shown = re.sub(r"//[^/@]*@", "//...@", text)  # keeps the password out of messages
     msg = (
         f"{shown!r} is not understood: {reason}; write nats://host:port/name, for example "
         "nats://127.0.0.1:4222/shop"
@@ -97,7 +97,7 @@ def token(name: str) -> str:
 
 
 def untoken(text: str) -> str:
-    """Return the name that :func:`token` made a token of; raise ValueError for anything else."""
+    """Return the name that :func:`token` turned into a token; raise ValueError for others."""
     if not text.startswith("="):
         return text
     return bytes.fromhex(text[1:]).decode(errors="surrogatepass")
@@ -107,8 +107,8 @@ def untoken(text: str) -> str:
 class Names:
     """The streams and subjects of a group.
 
-    Frames from one node to another are in a stream of their own, from which they vanish when the
-    receiver has saved them. Packets for readers are in another stream, which keeps them.
+    Frames between nodes are in one stream, from which they vanish when the receiver has saved
+    them. Packets for readers are in another stream, which keeps them.
     """
 
     group: str

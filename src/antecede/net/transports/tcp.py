@@ -1,10 +1,10 @@
 """The TCP transport: a connection to every peer, opened again whenever it breaks.
 
-The one who connects sends a greeting with its own name and the name of whom it wants, and waits for
-the same greeting back. After that it sends frames, each behind its length in four bytes. Frames
-travel in one direction only: each process connects to every other. An empty frame is answered by
-another: so a connection that swallows bytes is found out, and replaced. Whoever does not know the
-one who greets says so, and in which view.
+The process that connects sends a greeting with its own name and its peer's name, and waits for the
+same greeting back. After that it sends frames, each after its length in four bytes. Frames travel
+in one direction only: each process connects to every other. An empty frame is answered by another,
+so that a connection that swallows bytes is detected and replaced. A process that does not know the
+one that greets it says so, with the number of its view.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from antecede.net.transports.addresses import Address, parsed
 from antecede.net.transports.tls import HAS_EXPIRED, Tls, common_name, expiry, spelt
 
 STRANGERS_MAX: Final = 64
-"""How many connections may be open that have not said who they are."""
+"""How many connections may be open that have not greeted."""
 BACKLOG: Final = 1024
-"""How many connections the system may keep until we look at them."""
+"""How many connections the system may queue until we accept them."""
 BACK_OFF_MIN: Final = 0.05
 BACK_OFF_MAX: Final = 10.0
 STABLE_SECONDS: Final = 5.0
-"""A connection that lasted this long is opened again without delay."""
+"""A connection that lasted this long is reopened without delay."""
 SWEEP_SECONDS: Final = 2.0
 FRAME_BYTES_MAX: Final = 65 << 20
-"""More than the largest packet. Only peers may send that much."""
+"""More than the largest packet. Only peers may send frames this large."""
 ROOM_BYTES: Final = 1 << 18
-"""What a frame takes at most besides a packet."""
+"""The most that a frame takes besides a packet."""
 GREETING_BYTES_MAX: Final = 1024
 GREETING_SECONDS_MAX: Final = 10.0
 SILENCE_SECONDS_MAX: Final = 30.0
 HEARTBEAT_SECONDS: Final = 10.0
-"""How often each connection that we opened is asked for an answer."""
+"""How often we ask for an answer on each connection that we opened."""
 REASONS_MAX: Final = 8
-"""How many reasons for one peer are logged."""
+"""How many reasons are logged for one peer."""
 WRITE_BYTES_MAX: Final = 16 << 20
 UNSENT_BYTES: Final = 1 << 17
-"""How much the system may keep besides what is on its way: the rest we want to know about."""
+"""How many bytes the system may buffer besides those on their way: we count the rest."""
 READ_BYTES: Final = 1 << 16
-"""How much a connection that brings frames reads at a time."""
+"""How many bytes an inbound connection reads at a time."""
 _MARK: Final = b"antecede 2\n"
 _UNKNOWN: Final = b"antecede unknown\n"
 
@@ -61,7 +61,7 @@ def greeting(source: str, dest: str) -> bytes:
 
 
 def names_in(frame: bytes) -> tuple[str, str]:
-    """Return who greets whom; raise PeerError if it is not a greeting."""
+    """Return who greets whom; raise PeerError if the frame is not a greeting."""
     if not frame.startswith(_MARK):
         msg = f"the connection begins with {frame[:16]!r}, which is not a greeting"
         raise PeerError(msg)
@@ -74,14 +74,14 @@ def names_in(frame: bytes) -> tuple[str, str]:
 
 
 def unknown(view: int) -> bytes:
-    """Return the frame that tells a process that it is no member in our newest view."""
+    """Return the frame that tells a process that it is not a member of our newest view."""
     out = bytearray(_UNKNOWN)
     put_number(out, view)
     return bytes(out)
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a connection failed, in words: of a certificate, what is wrong with it."""
+    """Return in words why a connection failed, such as what is wrong with a certificate."""
     if words := getattr(error, "verify_message", ""):
         return f"its certificate is not accepted: {words}"
     reason = getattr(error, "reason", None)
@@ -90,7 +90,7 @@ def reason_of(error: Exception) -> str:
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Let the system notice within half a minute that the other machine is gone."""
+    """Let the system notice within half a minute when the other machine is gone."""
     sock: socket.socket | None = transport.get_extra_info("socket")
     if sock is None:
         return
@@ -117,24 +117,24 @@ class Wire(asyncio.BufferedProtocol):
         self._space = memoryview(bytearray(read_bytes))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
+        """Note that the connection is open."""
         self.transport = cast("asyncio.Transport", transport)
         keep_alive(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake what waits for the end."""
+        """Wake those that wait for the end."""
         del exc
         self.buffer.clear()
         if not self.closed.done():
             self.closed.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Let the event loop read into the same memory each time: a new one costs more."""
+        """Let the event loop read into the same memory each time, as new memory costs more."""
         del sizehint
         return self._space
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read."""
+        """Process the bytes that were read."""
         self.data_received(bytes(self._space[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
@@ -166,7 +166,7 @@ class Wire(asyncio.BufferedProtocol):
             self.buffer = bytearray(data[position:]) if position < end else bytearray()
 
     def _is_whole(self) -> bool:
-        """Return whether there is a frame in the buffer, or one that is too long."""
+        """Return whether the buffer has a whole frame, or the beginning of one that is too long."""
         size = int.from_bytes(self.buffer[:4], "big")
         return len(self.buffer) >= 4 and (
             len(self.buffer) - 4 >= size or size > self.frame_bytes_max
@@ -181,7 +181,7 @@ class Wire(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def write(self, frame: bytes) -> bool:
-        """Send a frame, unless too many bytes wait to be sent already."""
+        """Send a frame unless too many bytes wait to be sent already."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return False
@@ -219,11 +219,11 @@ class Outbound(Wire):
         self.has_tls = has_tls
         self.welcome: asyncio.Future[None] = self.loop.create_future()
         self._asked = 0.0
-        """When it was asked for an answer that has not come."""
+        """When we asked for an answer that has not come; 0 if none is due."""
         self._left = 0
 
     def is_dead(self, now: float) -> bool:
-        """Return whether no answer has come for too long; ask for one now and then."""
+        """Return whether an answer has been due for too long; ask for one now and then."""
         if self.transport is None or not self.welcome.done():
             return False
         left, before = self.transport.get_write_buffer_size(), self._left
@@ -236,7 +236,7 @@ class Outbound(Wire):
         return bool(self._asked) and now - self._asked > SILENCE_SECONDS_MAX
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, if it is the right process."""
+        """Greet the other end if it is the right process."""
         super().connection_made(transport)
         if self.has_tls:
             name = common_name(transport.get_extra_info("peercert"))
@@ -246,7 +246,7 @@ class Outbound(Wire):
         self.write(greeting(self.process, self.peer))
 
     def frame_received(self, frame: bytes) -> None:
-        """Take the greeting that comes back, and answers that we asked for, nothing else."""
+        """Process the greeting that comes back and answers that we asked for; refuse the rest."""
         if self.welcome.done() and not frame:
             self._asked = 0.0
         elif self.welcome.done():
@@ -261,23 +261,23 @@ class Outbound(Wire):
             self.welcome.set_result(None)
 
     def turn_away(self, reason: str) -> None:
-        """Close the connection and tell who waits for the greeting."""
+        """Close the connection and tell the caller that waits for the greeting."""
         if not self.welcome.done():
             self.welcome.set_exception(PeerError(f"turned {self.peer!r} away: {reason}"))
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake what waits for it."""
+        """Wake those that wait for the connection."""
         super().connection_lost(exc)
         if not self.welcome.done():
             why = f" ({reason_of(exc)})" if exc is not None else ""
             msg = f"{self.peer!r} closed the connection before it greeted us{why}"
             self.welcome.set_exception(PeerError(msg))
-            self.welcome.exception()  # perhaps nobody waits for it any more
+            self.welcome.exception()  # mark as seen: perhaps nobody waits for it
 
 
 class Inbound(Wire):
-    """A connection that someone opened to us; nobody until it has greeted us."""
+    """A connection that someone opened to us; ``peer`` is empty until it has greeted us."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class Inbound(Wire):
         self._refuse, self._lost = refuse, lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Look at the certificate, which TLS has verified."""
+        """Read the name in the certificate, which TLS has verified."""
         super().connection_made(transport)
         self._admit(self)
         if self.has_tls:
@@ -313,7 +313,7 @@ class Inbound(Wire):
         self._lost(self)
 
     def frame_received(self, frame: bytes) -> None:
-        """Take the greeting first, then frames of the peer."""
+        """Process the greeting first, then the peer's frames."""
         if self.peer:
             if frame:
                 self._receive(self.peer, frame)
@@ -339,8 +339,8 @@ class Inbound(Wire):
 class TcpTransport:
     """Carries frames over TCP, with or without TLS.
 
-    Without TLS a peer is whoever says so; that is why plain connections are for loopback only,
-    unless ``allow_plaintext`` is true.
+    Without TLS anyone can claim to be a peer; so plain connections are for loopback only, unless
+    ``allow_plaintext`` is true.
     """
 
     def __init__(
@@ -388,11 +388,11 @@ class TcpTransport:
         self._met: set[str] = set()
         self._told: set[str] = set()
         self._failures: dict[str, dict[str, None]] = {}
-        """Why we could not connect to a peer, since the last connection."""
+        """By peer, why we could not connect to it, since its last connection."""
 
     @property
     def port(self) -> int:
-        """The port that the transport listens on; 0 before it does."""
+        """The port that the transport listens on; 0 before that."""
         return self._listener.getsockname()[1] if self._listener is not None else 0
 
     async def start(self, receiver: Receiver) -> None:
@@ -407,7 +407,7 @@ class TcpTransport:
         self._tasks.append(loop.create_task(self._sweep()))
 
     def check(self, address: str | None) -> None:
-        """Raise UsageError unless the address is one, and allowed."""
+        """Raise UsageError unless the address is valid and allowed."""
         if address is not None:
             self._check_loopback({"address": parsed(address)})
 
@@ -419,11 +419,11 @@ class TcpTransport:
         self._begin(peer, self.addresses[peer])
 
     def joined(self) -> None:
-        """Take frames only from the peers that we know from now on; before, from anyone."""
+        """Accept frames only from known peers from now on; before, from anyone."""
         self._is_joining = False
 
     def tell_view(self, number: int) -> None:
-        """Hear the number of the newest view, for those who are not members in it."""
+        """Note the number of the newest view, to tell processes that are not members of it."""
         self._view = number
 
     def leave(self, peer: str) -> None:
@@ -449,14 +449,14 @@ class TcpTransport:
         return wire is not None and wire.write(frame)
 
     def backlog(self, peer: str) -> int:
-        """Return how many bytes for a peer were not given to the system yet."""
+        """Return how many bytes for a peer have not been given to the system yet."""
         wire = self._outbound.get(peer)
         if wire is None or wire.transport is None:
             return 0
         return wire.transport.get_write_buffer_size()
 
     def counters(self) -> dict[str, int]:
-        """Return how often connections were made, made again, and turned away."""
+        """Return how often connections were made, remade and turned away."""
         return dict(self._counts)
 
     async def close(self) -> None:
@@ -536,7 +536,7 @@ class TcpTransport:
         return wire
 
     async def _tell_failure(self, peer: str, address: Address, error: Exception) -> None:
-        """Log why there is no connection, each reason once until there is one."""
+        """Log why there is no connection; each reason only once until there is one."""
         known = self._failures.setdefault(peer, {})
         kind = reason_of(error)
         if kind in known or len(known) >= REASONS_MAX:
@@ -548,7 +548,7 @@ class TcpTransport:
         tell(logging.WARNING, self.process, "cannot connect", sentence, peer=peer)
 
     async def _reason(self, error: Exception, address: Address) -> str:
-        """Return why a connection failed; of a certificate that has expired, since when."""
+        """Return why a connection failed; for an expired certificate, with its date."""
         reason, when = reason_of(error), ""
         if self._tls is None:
             return reason
@@ -559,7 +559,7 @@ class TcpTransport:
             return f"its certificate expired on {when}" if when else reason
         try:
             self._tls.check_time()
-        except UsageError as fault:  # the other side turns us away, and need not say why
+        except UsageError as fault:  # a likely reason why we were turned away
             reason = f"{reason}; {fault}"
         return reason
 
@@ -569,7 +569,7 @@ class TcpTransport:
             self._receiver.refused(peer, view)
 
     async def _pause(self, peer: str, seconds: float) -> None:
-        """Wait before the next attempt; but not if the peer has just connected to us."""
+        """Wait before the next attempt, unless the peer has just connected to us."""
         hint = self._hints[peer]
         try:
             async with asyncio.timeout(seconds):
@@ -582,7 +582,7 @@ class TcpTransport:
     # Connections that others open.
 
     async def _accept_all(self, listener: socket.socket) -> None:
-        """Accept connections, but not more than a few that have not said who they are."""
+        """Accept connections, but only a few that have not greeted."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -600,13 +600,13 @@ class TcpTransport:
             task.add_done_callback(self._shaken)
 
     def _shaken(self, task: asyncio.Task[None]) -> None:
-        """Forget a handshake; one that was cancelled may not even have begun."""
+        """Forget a handshake that is over; a cancelled one may not even have begun."""
         sock = self._handshakes.pop(task)
         if task.cancelled():
             sock.close()
 
     def _drop_oldest(self, count: int) -> None:
-        """Make room for a connection: end the one that has said least, for longest."""
+        """Make room for a connection: end the one that has said the least for the longest time."""
         reason = f"{count} connections have not said who they are"
         nameless = [wire for wire in self._connections if not wire.peer]
         if nameless:
@@ -668,21 +668,21 @@ class TcpTransport:
             del self._inbound[wire.peer]
 
     def _refuse(self, who: object, reason: str) -> None:
-        """Count a connection that was turned away, and log it the first time."""
+        """Count a connection that we turned away, and log it the first time."""
         self._counts["turned_away"] += 1
         kind = "".join(letter for letter in reason if not letter.isdigit())[:40]
         name = who if isinstance(who, str) else ""
         self._tell(f"in {name} {kind}", f"turned away {who}: {reason}", "turned away", name)
 
     def _tell(self, what: str, sentence: str, event: str, peer: str = "") -> None:
-        """Log a warning, the first time only."""
+        """Log a warning, but only the first time."""
         if what not in self._told and len(self._told) < 1000:
             self._told.add(what)
-            writable = sentence.encode(errors="backslashreplace").decode()  # by any handler
+            writable = sentence.encode(errors="backslashreplace").decode()  # for any handler
             tell(logging.WARNING, self.process, event, writable, **({"peer": peer} if peer else {}))
 
     async def _sweep(self) -> None:
-        """Turn away peers that do not say who they are, stop within a frame, or do not answer."""
+        """Turn away peers that do not greet, stop within a frame, or do not answer."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -700,7 +700,7 @@ class TcpTransport:
                     outbound.abort()
 
     def _renew(self) -> None:
-        """Use certificates that have changed, for connections from now on."""
+        """Use changed certificates for connections from now on."""
         if self._tls is None or (files := self._tls.stamp()) == self._files:
             return
         self._files = files

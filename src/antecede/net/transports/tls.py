@@ -1,7 +1,7 @@
 """Mutual TLS: a process is who its certificate says it is.
 
 The process's name is the certificate's common name. Both sides show a certificate of the same
-authority; whoever cannot is turned away in the handshake, before a byte of theirs is parsed.
+authority; a peer that cannot is turned away in the handshake, before any of its bytes is parsed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tls:
         return cls(folder / "ca.pem", folder / f"{process}.pem", folder / f"{process}-key.pem")
 
     def stamp(self) -> tuple[tuple[int, int], ...]:
-        """Return what changes when one of the files does."""
+        """Return a value that changes when one of the files does."""
         found = []
         for path in (self.authority, self.certificate, self.key):
             try:
@@ -49,7 +49,7 @@ class Tls:
     def context(self, *, is_server: bool, checks_time: bool = True) -> ssl.SSLContext:
         """Return the context for one side of a connection; both sides must show a certificate.
 
-        Unless told not to, refuse a certificate of ours that is not valid now: all would turn us
+        By default, refuse our own certificate if it is not valid now: all peers would turn us
         away.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
@@ -77,7 +77,7 @@ class Tls:
         try:
             begin, end = validity(self.certificate)
         except (OSError, ValueError):
-            return  # OpenSSL could read it
+            return  # OpenSSL has accepted it
         now = dt.datetime.now(dt.UTC)
         if now > end:
             msg = f"the certificate {self.certificate} expired on {spelt(end)}; renew it"
@@ -94,7 +94,7 @@ class Tls:
 def validity(path: Path) -> tuple[dt.datetime, dt.datetime]:
     """Return from when to when the first certificate in a PEM file is valid.
 
-    The standard library tells it only of certificates that others have shown.
+    The standard library tells this only about certificates that others have shown.
     """
     text = path.read_text()
     end = text.find(_END) + len(_END)
@@ -106,7 +106,7 @@ def validity(path: Path) -> tuple[dt.datetime, dt.datetime]:
 
 
 def times_of(data: bytes) -> tuple[dt.datetime, dt.datetime]:
-    """Return from when to when a certificate in DER form is valid; raise ValueError for others."""
+    """Return from when to when a certificate in DER form is valid; ValueError if it is none."""
     try:
         certificate = _parts(next(_parts(data))[1])
         fields = [part for part in _parts(next(certificate)[1]) if part[0] != _VERSION]
@@ -118,7 +118,7 @@ def times_of(data: bytes) -> tuple[dt.datetime, dt.datetime]:
 
 
 async def expiry(tls: Tls, host: str, port: int) -> dt.datetime:
-    """Return when the certificate of a server expires, or has, without any trust in it."""
+    """Return when the certificate of a server expires or expired, without trusting it."""
     context = tls.context(is_server=False, checks_time=False)
     context.verify_mode = ssl.CERT_NONE
     _, writer = await asyncio.open_connection(host, port, ssl=context)
@@ -130,18 +130,18 @@ async def expiry(tls: Tls, host: str, port: int) -> dt.datetime:
 
 
 def spelt(when: dt.datetime) -> str:
-    """Return a time as messages have it."""
+    """Return a time as messages show it."""
     return f"{when:%Y-%m-%d at %H:%M UTC}"
 
 
 HAS_EXPIRED: Final = 10
-"""What OpenSSL calls X509_V_ERR_CERT_HAS_EXPIRED."""
+"""OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
 _VERSION: Final = 0xA0
 _SHORT: Final = 0x17
-"""The kind of a time that has two digits for the year: 1950 to 2049."""
+"""The kind of a time with a year of two digits: 1950 to 2049."""
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -162,7 +162,7 @@ def _time(kind: int, text: bytes) -> dt.datetime:
 
 
 def common_name(certificate: dict[str, Any] | None) -> str | None:
-    """Return the one common name of a verified certificate; None if it has none, or several."""
+    """Return the only common name of a verified certificate; None if it has none or several."""
     subject = (certificate or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return names[0] if len(names) == 1 else None
