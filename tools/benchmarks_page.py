@@ -157,7 +157,7 @@ class Page:
         return any(run["quick"] for run in self.runs.values() if table in run["tables"])
 
     def caution(self) -> Iterator[str]:
-        """Yield a warning about the tables used since the last call that say nothing about speed."""
+        """Yield a warning if tables used since the last call say nothing about speed."""
         used = [
             name
             for name, run in self.runs.items()

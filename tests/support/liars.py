@@ -58,7 +58,7 @@ class Net:
         self._take(process, self.endpoints[process].send(dests, payload))
 
     def run(self, hold: Callable[[Packet], bool] = nothing) -> None:
-        """Let all packets arrive, and the packets that they cause, except those that ``hold`` keeps.
+        """Let all packets arrive, and those that they cause, except those that ``hold`` keeps.
 
         A packet that passes a lie on to a process that knows better is refused there.
         """

@@ -148,7 +148,7 @@ class Rig:
             assert self.oracle.missing(process, write), f"{process} holds {write} for nothing"
 
     def drain(self) -> None:
-        """Let everything arrive; all writes must be applied, and all replicas show the same values."""
+        """Let everything arrive; all writes must be applied, and all replicas agree."""
         while self.flying:
             self.arrive(0)
         assert not self.oracle.unapplied()

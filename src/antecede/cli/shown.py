@@ -69,7 +69,7 @@ class _Cells:
         self.least = [max(map(cell_len, each), default=0) for each in words]
 
     def widths(self, shown: Sequence[int], room: int) -> list[int]:
-        """Return the widths of columns: whole words fit, and spare room goes where it helps most."""
+        """Return the widths of columns: whole words fit, spare room goes where it helps most."""
         widths = [self.least[column] for column in shown]
         wishes = [self.widest[column] for column in shown]
         for _ in range(room - sum(widths)):

@@ -272,7 +272,7 @@ def _progress(protocol: str, *, quiet: bool) -> Iterator[Callable[[float], None]
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        # A compiled kernel may report no progress for a while: until it does, the bar moves to and fro.
+        # A compiled kernel may report nothing for a while: until it does, the bar moves to and fro.
         task = bar.add_task(f"{protocol}: running", total=None)
         yield lambda done: bar.update(task, total=1.0, completed=done)
 

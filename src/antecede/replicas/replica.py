@@ -23,11 +23,11 @@ Constraints of [KS98] require if dependence grows by reads.
 Differences from the paper
 --------------------------
 The papers on Opt-Track were not available to us, so this is a reconstruction from [KS98] and from
-their abstracts. A fetch waits at the process that is asked until it has applied every write that the
-reader depends on, and the answer waits at the reader until the reader has applied every write that
-the answer depends on. Without either, order is lost. A process carries out its operations one after
-the other: during a fetch, it neither reads nor writes. Stamps, which decide between concurrent
-writes, are ours.
+their abstracts. A fetch waits at its receiver until that has applied every write that the reader
+depends on, and the answer waits at the reader until the reader has applied every write that the
+answer depends on. Without either, order is lost. A process carries out its operations one after the
+other: during a fetch, it neither reads nor writes. Stamps, which decide between concurrent writes,
+are ours.
 
 References
 ----------
@@ -157,7 +157,7 @@ class Replica:
     def fetch(self, key: str, source: str | None = None) -> Outcome:
         """Ask a process that keeps a key for its value; :meth:`receive` returns the answer.
 
-        If no answer comes, fetch the key again from another process. The first answer is then ignored.
+        If no answer comes, fetch the key again from another process. A late answer is ignored.
         """
         keepers = self.keepers(key)
         if self.process in keepers:
@@ -188,7 +188,7 @@ class Replica:
         return self._endpoint.held
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        """Return the writes that the next write depends on, with the processes that may lack them."""
+        """Return the writes that the next write depends on, and who may lack each."""
         return self._rules.dependencies()
 
     def kept(self) -> object:

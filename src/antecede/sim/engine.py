@@ -290,7 +290,7 @@ def compile_kernels(protocols: Iterable[str]) -> None:
 
 
 def _specialised() -> list[str]:
-    """Return one protocol for each form of the event loop that `warm` compiles; some share a form."""
+    """Return one protocol per form of the event loop that `warm` compiles; some share a form."""
     first = {
         kernel.own: name for name, kernel in reversed(registry.KERNELS.items()) if kernel.ahead
     }

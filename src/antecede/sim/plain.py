@@ -70,7 +70,7 @@ class PlainRun:
             heapq.heappush(self._heap, (float(schedule.time[row]), int(row), None))
 
     def _start_late(self, sent_before: int) -> None:
-        """Start as if every process had already sent `sent_before` messages, for realistic clocks."""
+        """Start as if every process had sent `sent_before` messages, so clocks are as large."""
         counts = {"seq": sent_before, "events": sent_before}
         self.endpoints = [
             restored(one.view, one.state() | counts, resumed=True) for one in self.endpoints
@@ -231,7 +231,7 @@ class PlainRun:
         self._order += 1
 
     def _note(self, place: int, *, sent: bool) -> None:
-        """Note what kernels note: destinations that `pruned` removed, sends `semantic` moved MCV to."""
+        """Note what kernels note: destinations `pruned` removed, sends `semantic` moved MCV to."""
         notes = self.endpoints[place].notes()
         if "covered" in notes and sent:
             self.trace.noted[self._order - 1] = notes["covered"] == self._events[place]

@@ -37,7 +37,7 @@ def claims() -> dict[Claim, str]:
 
 
 def papers() -> dict[str, str]:
-    """Return the papers by the first part of their claims' numbers, as the experiments name them."""
+    """Return the names of papers by the first part of their claims' numbers."""
     judged = {claim.id: EXPERIMENTS[name].paper for claim, name in claims().items() if name}
     return {number.partition(".")[0]: paper for number, paper in judged.items()}
 
@@ -69,7 +69,7 @@ def _row(claim: Claim, experiment: str, measured: Measured, only: Sequence[str])
 
 
 def _not_run(experiment: str, only: Sequence[str]) -> Judgement:
-    """Explain why a claim was not judged: its experiment was not run, or protocols were left out."""
+    """Say why a claim was not judged: its experiment was not run, or protocols were left out."""
     needed = {case.protocol for case in EXPERIMENTS[experiment].cases(QUICK)}
     missing = sorted(needed - set(only)) if only else []
     if missing:

@@ -74,7 +74,7 @@ class Scale:
     ) -> list[Case]:
         """Return a case per seed and series; the cases of a seed share a schedule.
 
-        A series runs the protocol that its key begins with, with options if ``series`` is a mapping.
+        A series runs the protocol that its key begins with; a mapping gives it options.
         """
         chosen = series if isinstance(series, Mapping) else {key: {} for key in series}
         return [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit, its meaning in words (``{}`` stands for the value), and alternatives worth a look."""
+    """A limit, its meaning in words (``{}`` is the value), and alternatives worth a look."""
 
     words: str
     value: float

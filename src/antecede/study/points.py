@@ -172,7 +172,7 @@ class _Regression:
     count: int
 
     def half(self, variance: float) -> float:
-        """Return half the 95% interval of an estimate with ``variance`` times the points' variance."""
+        """Return half the 95% interval of a value with ``variance`` times the points' variance."""
         return quantile(self.count - 2) * self.deviation * math.sqrt(variance)
 
 

@@ -38,7 +38,7 @@ class _Replay:
         self.pruned = dict.fromkeys(KINDS, 0)
 
     def send(self, message: int) -> tuple[int, int, int]:
-        """Send; return the entries and destinations carried in CI, and the DC pairs of all copies."""
+        """Send; return entries and destinations carried in CI, and DC pairs over all copies."""
         i, targets = self.sender[message], self.masks[message]
         info, pairs = self.info[i], 0
         for entries in info.values():

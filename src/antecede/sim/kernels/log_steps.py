@@ -121,7 +121,7 @@ def constrain_copies(
 ) -> Int:  # fmt: skip
     """SND(2): make the copies to an entry's destinations wait for it; return how many there are.
 
-    The entry is the elements from `begin` to `end`; `extra` says whether each copy counts one more entry.
+    The entry is the elements from `begin` to `end`; with `extra`, each copy counts one more entry.
     """
     logs, cons, scratch = own.logs, own.cons, own.scratch
     found = 0

@@ -256,7 +256,7 @@ class State:
         return {"state_bytes": self.bytes()}
 
     def bytes(self) -> int:
-        """Return the bytes of the arrays that grow with messages in flight, not with the schedule."""
+        """Return the bytes of arrays that grow with messages in flight, not with the schedule."""
         return int(self.heap.when.nbytes + self.heap.what.nbytes)
 
 

@@ -280,7 +280,7 @@ STEPS = Steps(
 
 
 class OverlayState(State):
-    """The arrays of one run over undirected links; `above` gives each process's parent in a tree."""
+    """The arrays of one run over undirected links; `above` gives each process's tree parent."""
 
     def __init__(
         self, plan: Plan, n: int, links: list[tuple[int, int]], *, above: list[int] | None = None,

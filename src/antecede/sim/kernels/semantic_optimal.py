@@ -66,7 +66,7 @@ def mark_destinations(core: Core, own: Windows, message: Int, log: Int) -> Int:
 
 @helper
 def give_logs(core: Core, own: Windows, message: Int, log: Int, hits: Int) -> None:
-    """SND(2): give each copy its log; copies to destinations that the log does not name share it."""
+    """SND(2): give each copy its log; copies to destinations that it does not name share one."""
     plan, lists, reg = core.plan, own.lists, core.reg
     shared = int64(NOTHING)
     for row in range(plan.offsets[at(message)], plan.offsets[at(message + 1)]):
