@@ -81,9 +81,7 @@ def script_for(protocol: str, kind: Kind, seed: int) -> tuple[Case, Script]:
     info = PROTOCOLS[protocol]
     is_losing = kind == "loss"
     crashes = (1, 1, 2, 0)[seed % 4]
-    if (
-        info.queueing or "no_overblocking" not in info.promises
-    ):  # it may wait for more, such as permits
+    if info.queueing or "no_overblocking" not in info.promises:  # it may wait for permits too
         crashes = max(crashes, 1)
     script = random_script(
         seed,
