@@ -34,8 +34,8 @@ class Received(NamedTuple):
 class Stamp:
     """One process's side: stamps what it sends, and puts what it receives into causal order.
 
-    The carrier may delay, reorder and repeat messages. If it loses one, its effects wait forever. To
-    survive a restart, store in one transaction the bytes of :meth:`save`, the carrier's position
+    The carrier may delay, reorder and repeat messages. If it loses one, its effects wait forever.
+    To survive a restart, store in one transaction the bytes of :meth:`save`, the carrier's position
     and the copies from :meth:`send`; then give these to the carrier, also after a restart.
     """
 
