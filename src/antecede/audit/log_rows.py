@@ -253,7 +253,7 @@ class FrameRows:
     def _counts(
         self, points: Points
     ) -> tuple[dict[tuple[str, int], int], dict[str, tuple[int, int, int]]]:
-        """Return how many events precede each place; and each process's events, first, last seq."""
+        """Return how many events precede each place; and each process's count and extreme seqs."""
         from pyspark.sql import functions as F
 
         places = [(name, seq) for name, seqs in points.items() for seq in seqs]

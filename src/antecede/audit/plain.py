@@ -180,7 +180,7 @@ class Order:
         return Row(i, self.who[i], event.kind == SEND, dests)
 
     def _clock_edges(self) -> dict[int, list[int]]:
-        """Return the events that clocks newly count, for each event that has a clock."""
+        """Return, for each event with a clock, the events that its clock newly counts."""
         found: dict[int, list[int]] = {}
         numbers = [self._numbers(p) for p in range(len(self.names))] if self.clocks else []
         for p in range(len(numbers)):

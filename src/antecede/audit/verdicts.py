@@ -96,8 +96,8 @@ def trust_in(asked: Asked, *, is_numbered: bool, rejected: int) -> Trust:
 def may_be_event(row: Rejected) -> bool:
     """Return whether an invalid row may have been a send or a delivery.
 
-    It was not if it is a whole JSON object with neither kind nor message, a repeated span, a line
-    of another layout than that of events, or not chosen by the user's patterns or fields.
+    The exceptions are whole JSON objects with neither kind nor message, repeated spans, lines that
+    do not fit the layout, and rows not chosen by the user's patterns or fields.
     """
     if row.reason in {SEEN_BEFORE, NO_LAYOUT, UNMATCHED, NO_KIND}:
         return False

@@ -14,7 +14,7 @@ from antecede.memory import GIB, machine_bytes
 
 #: The path that stands for standard input.
 STDIN = "-"
-#: The input of a pipe may take one part in so many of the memory, as processing needs a multiple.
+#: The memory divided by this is the most that a pipe may hold: processing takes a multiple.
 _SHARE = 4
 _PIECE = 1 << 20
 

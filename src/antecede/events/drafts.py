@@ -54,7 +54,7 @@ def log_of_drafts(drafts: Sequence[Draft], rejected: list[tuple[Source, Rejected
 def _why_undecidable(found: Sequence[tuple[Draft, Event]]) -> str | None:
     """Return why the log is undecidable, or None: a file seems to hold several processes' events.
 
-    A process named after its file that received its own sends is probably more than one.
+    A process named after its file that received its own sends is probably several processes.
     """
     processes = {event.process for _, event in found}
     sent = {event.message for _, event in found if event.kind == SEND}

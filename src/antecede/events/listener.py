@@ -76,7 +76,7 @@ class _RefusedError(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Takes POST /v1/traces, protobuf or JSON, gzipped or not."""
+    """Accepts POST /v1/traces, protobuf or JSON, gzipped or not."""
 
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE

@@ -523,7 +523,7 @@ class Desk:
         self.store.retry(self._key(name), self.policy.clock())
 
     def _key(self, name: str) -> str:
-        """Return the key for a key, or for an id alone, that a person typed."""
+        """Return the key of a message that a person named by key, or only by id."""
         check_id(name)
         if "/" in name and topic_of(name) in self.store.topics:
             return name

@@ -359,7 +359,7 @@ def _time_of(message: Message) -> float | None:
 
 
 class Consumer(Instance):
-    """One instance of a group: hands out records after their causes.
+    """One instance of a group: yields records after their causes.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ class Consumer(Instance):
     topics
         The names of the topics that the group reads; the same for all of its instances.
     order
-        ``"enforce"``; ``"shadow"``: count what came early, wait for nothing; ``"off"``.
+        ``"enforce"``; ``"shadow"``: count early records, wait for nothing; ``"off"``.
     limit
         How many seconds a record waits at most; None: for ever.
     on_limit

@@ -329,9 +329,9 @@ class Context:
     def begin(self, log: Log, *, own: bool = False, **age: float | None) -> bytes:
         """Return the header of a write to ``log``, which is in flight from now on.
 
-        A log that one instance at a time processes in order implies its own position; ``own`` keeps
-        it. With ``horizon`` and ``now``, positions that are older than the horizon are left out,
-        and the others tell their age.
+        A log that one instance at a time processes in order implies its own position, which is
+        added only with ``own``. With ``horizon`` and ``now``, positions older than the horizon are
+        left out, and the others have an age.
         """
         if self.must_wait(log):
             raise UsageError(

@@ -45,7 +45,7 @@ _OF_PACKETS = ("members", "protocol", "readers", "options")
 #: How many buckets destinations are hashed to by default.
 BUCKETS = 8
 COUNT_MAX = 1 << 16
-#: The most bytes that a bucket can be allowed to hold: what fits into one value of Java.
+#: The greatest limit on a bucket's bytes: what fits into one Java value.
 BYTES_MAX = (1 << 31) - (1 << 20)
 #: How long ids of delivered rows are remembered by default, in seconds.
 HORIZON = 600.0

@@ -44,7 +44,7 @@ from antecede.reorder.store import (
 )
 from antecede.spark.tasks import no_collection
 
-#: Where a row lies: its chunk, and its number there.
+#: The place of a row: its chunk, and its index there.
 Pair: TypeAlias = tuple[int, int]
 
 
@@ -53,7 +53,7 @@ def pack_generation(generation: Generation) -> bytes:
     return pack_numbers({"time": [generation.time], "keys": generation.keys})
 
 
-#: The columns of an entry of the log that belong together.
+#: The columns of an entry of the log, in groups of equal length.
 DESTS = ("dest", "position", "since", "last")
 RUNS = ("channel", "low", "high", "grown", "to")
 FLOORS = ("closed", "floor")

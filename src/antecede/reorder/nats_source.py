@@ -149,7 +149,7 @@ def _start(text: str) -> str:
 
 
 class NatsSource(DataSource):
-    """What Spark makes for each ``format("antecede.nats")``."""
+    """The data source that Spark creates for ``format("antecede.nats")``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)

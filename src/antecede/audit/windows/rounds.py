@@ -170,7 +170,7 @@ class _Questions:
         return undescribed or bool(found)
 
     def give_senders(self, numbers: set[int]) -> None:
-        """Tell groups who sent the messages that enter them."""
+        """Give groups the senders of the messages that enter them."""
         sent: dict[int, tuple[int, int]] = {}
         before = np.zeros(len(self.arrangement.names), np.int64)
         for group in self.groups:
