@@ -30,8 +30,8 @@ settings.register_profile(
 settings.load_profile("antecede")
 
 TESTS = Path(__file__).resolve().parent
-# Files that come before all others; whoever is done gets the next. Kernels are compiled by one
-# worker while the others do something else, so that nothing is compiled twice. The rest take long:
+# Files that come before all others; each free worker gets the next. One worker compiles kernels
+# while the others do something else, so that nothing is compiled twice. The rest take long: if
 # started last, they would leave a core idle.
 FIRST = (
     "sim/test_kernels.py",  # compiles the kernels of simulations
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector the libraries and tests that were loaded: they stay."""
+    """Exclude loaded libraries and tests from garbage collection: they stay anyway."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)

@@ -1,9 +1,9 @@
 """All engines give the same verdict, violations, missing messages and findings.
 
 ``python -m tests.audit.campaign --histories 20000`` compares the plain engine with the local one
-on random histories; ``--spark`` compares it with Spark besides, on logs of many histories each:
-those with the same verdict, side by side, in one log. ``--completions N`` tries all completions of
-N small logs that lack events: those of an ordered log are not broken.
+on random histories; ``--spark`` also compares it with Spark, on logs that each combine many
+histories with the same verdict. ``--completions N`` tries all completions of N small logs that
+lack events: no completion of an ordered log may be broken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVERY = (*SHAPES, *RELAYED, *CLOCKED, *BRIEF)
 COMPLETIONS_MAX = 2000
 #: How many histories Spark audits as one log.
 BATCH = 200
-#: What a summary says alike, whichever engine made it.
+#: The fields of a summary that do not depend on the engine.
 ALIKE = (
     "events", "processes", "messages", "deliveries", "paired_sends", "paired_deliveries",
     "judged_deliveries", "violations", "missing", "findings", "rejected", "clocks",
@@ -44,7 +44,7 @@ ALIKE = (
 
 
 def damaged(seed: int) -> tuple[pa.Table, Asked]:
-    """Return a history, some of it lost or not valid, and what is asked of it."""
+    """Return a history with lost or invalid events, and the request to audit it with."""
     rng = random.Random(seed)
     log = history(EVERY[seed % len(EVERY)], seed)
     if rng.random() < 0.3:
@@ -63,7 +63,7 @@ def damaged(seed: int) -> tuple[pa.Table, Asked]:
 
 
 def side_by_side(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return histories as one log, in which each has processes and messages of its own."""
+    """Combine histories in one log, each with processes and messages of its own."""
     rows = []
     for number, table in enumerate(tables):
         for row in table.to_pylist():
@@ -81,7 +81,7 @@ def side_by_side(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def told(found: Audit) -> dict[str, Any]:
-    """Return what engines must agree on."""
+    """Return the results that engines must agree on."""
     return {
         "verdict": found.verdict,
         **{name: list(rows) for name, rows in found.records.items()},
@@ -92,7 +92,7 @@ def told(found: Audit) -> dict[str, Any]:
 def differences(
     table: pa.Table, asked: Asked, spark: SparkSession | None = None
 ) -> tuple[str, list[str]]:
-    """Return the verdict on a log, and what another engine says differently."""
+    """Return the verdict on a log, and the differences of another engine's results."""
     plain = told(audit_table(table, asked, engine="plain"))
     if spark is None:
         other = told(audit_table(table, asked, engine="local"))

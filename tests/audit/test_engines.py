@@ -1,4 +1,4 @@
-"""The plain engine is the truth: the local one and Spark give the same answers."""
+"""The local engine and Spark give the same answers as the plain engine, which is the truth."""
 
 from __future__ import annotations
 

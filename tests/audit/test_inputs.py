@@ -1,4 +1,4 @@
-"""Every kind of Parquet file is read alike in this process and on Spark, or refused in one line."""
+"""Every kind of Parquet file is read the same in this process and on Spark, or refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIME = [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def on_spark(spark: SparkSession, path: Path) -> tuple[dict[str, Any], pa.Table]:
-    """Return what the command's path on Spark finds: the summary and the rejected rows."""
+    """Return the summary and the rejected rows of the command on Spark."""
     source = Source(path)
     frame = read_natively(spark, [source])
     events = frame_of(spark, sources.read(source).events) if frame is None else frame

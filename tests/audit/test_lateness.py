@@ -1,4 +1,4 @@
-"""Lateness in seconds, where the log has times: in tables, summary, sentences and on the page."""
+"""Lateness in seconds, if the log has times: in tables, summary, sentences and on the page."""
 
 from __future__ import annotations
 

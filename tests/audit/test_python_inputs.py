@@ -1,4 +1,4 @@
-"""All that ``antecede.pipeline.audit`` takes from Python, in one table; and what it shows."""
+"""Everything that ``antecede.pipeline.audit`` accepts from Python, in one table, and its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS: list[dict[str, Any]] = [
     {"process": "c", "seq": 1, "kind": "deliver", "message": "m2", "dests": None, "time": 3.0},
     {"process": "c", "seq": 2, "kind": "deliver", "message": "m1", "dests": None, "time": 4.5},
 ]
-#: The same with names, words and types of one's own, and without numbers.
+#: The same with the user's own names, words and types, and without numbers.
 OWN: list[dict[str, Any]] = [
     {
         "service": row["process"],
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 class Stream:
-    """Something of another library."""
+    """An object of another library."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return pa.Table.from_pylist(ROWS).__arrow_c_stream__(requested_schema)
@@ -103,7 +103,7 @@ def own_parquet(folder: Path) -> Path:
 
 
 def mixed_pandas(folder: Path) -> pd.DataFrame:
-    """Return a frame with text and lists in one column, which Arrow cannot have."""
+    """Return a frame with text and lists in one column, which Arrow cannot represent."""
     rows = [{**row, "dests": "b;c" if row["message"] == "m1" else row["dests"]} for row in ROWS]
     return pd.DataFrame(rows)
 

@@ -41,7 +41,7 @@ def clock_of(event: Event) -> tuple[tuple[str, int], ...] | None:
 def many(
     *, timed: bool, seeds: range, shapes: tuple[Shape, ...] = SHAPES
 ) -> tuple[list[Event], Truth]:
-    """Put many histories into one log, each with processes and messages of its own."""
+    """Combine many histories in one log, each with processes and messages of its own."""
     log: list[Event] = []
     truth = Truth()
     for number, shape in enumerate(shapes):
@@ -270,7 +270,7 @@ def test_the_verdict_does_not_depend_on_the_engine(spark: SparkSession) -> None:
         assert found.reason == found.summary["reason"]
 
 
-#: Columns in Spark SQL that people have beside, or instead of, those of an event log.
+#: Columns in Spark SQL that users have in addition to, or instead of, those of an event log.
 ORDINARY: dict[str, dict[str, str]] = {
     "unrelated times": {
         "created": "current_timestamp()",

@@ -36,7 +36,7 @@ def deliveries(*messages: str) -> list[Event]:
 
 
 def told(log: str, *, clocks: bool = False, complete: bool | None = None) -> str:
-    """Return the verdict of both engines in this process; ``a: +m>b,c -n`` is what a log has."""
+    """Return the verdict of both engines in this process on a log such as ``a: +m>b,c -n``."""
     events, stated = [], []
     for line in log.split(";"):
         process, _, words = line.partition(":")

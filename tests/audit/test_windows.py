@@ -29,7 +29,7 @@ from tests.support.rounds import seeds
 
 if TYPE_CHECKING:
     from antecede.arrays import Ints
-#: Where order comes from more than messages that are sent once.
+#: Logs whose order comes from more than messages that are sent once.
 BEYOND = (*RELAYED, *CLOCKED)
 
 
@@ -204,7 +204,7 @@ def test_violations_planted_one_by_one_are_found_and_nothing_else() -> None:
 
 
 def plant(log: list[Event], seed: int) -> tuple[list[Event], tuple[str, str]]:
-    """Deliver one message later than it was, behind some of its process's other deliveries."""
+    """Move one delivery later, behind some of its process's other deliveries."""
     rng = random.Random(seed)
     victim = rng.choice([e for e in log if e.kind == "deliver"])
     mine = [e for e in log if e.process == victim.process and e.seq >= victim.seq]

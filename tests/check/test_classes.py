@@ -60,7 +60,7 @@ def test_a_crown_names_its_messages() -> None:
 
 
 def instants(history: History) -> bool:
-    """Tell by brute force whether all messages could be instantaneous, one after the other."""
+    """Return by brute force whether all messages could be instantaneous, one after the other."""
     left = [[e.message for e in history.events if e.process == p] for p in history.members]
     while any(left):
         for message in {line[0] for line in left if line}:

@@ -1,4 +1,4 @@
-"""The explorer: exhausts every protocol, and its reductions leave nothing out."""
+"""The explorer exhausts every protocol, and its reductions leave nothing out."""
 
 import json
 import subprocess
@@ -235,7 +235,7 @@ class Deaf(Matrix):
 
 @pytest.fixture
 def spoil(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Effects], Effects]], None]:
-    """Return what spoils all that endpoints return from ``send`` and ``receive``."""
+    """Return a function that changes every result of an endpoint's ``send`` and ``receive``."""
 
     def spoil(change: Callable[[Effects], Effects]) -> None:
         for name in ("send", "receive"):

@@ -1,4 +1,4 @@
-"""Crashes, losses and skips: what worlds do, what the oracle demands then, and what it notices."""
+"""Crashes, losses and skips: what worlds do, and what the oracle demands and notices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOSING = [
 
 
 def unmet(world: Noting, process: str, message: MessageId) -> tuple[Need, ...]:
-    """Return what a delivery says it depends on."""
+    """Return the unmet causes that a delivery states."""
     return next(one.unmet for one in world.delivered[process] if one.message == message)
 
 
@@ -92,7 +92,7 @@ def test_a_loss_in_the_middle_is_known_after_later_messages_came() -> None:
 
 
 class Silent(Optimal):
-    """Asks for nothing, so that nothing is unmet, and everything comes at once."""
+    """Needs no causes, so no cause is unmet, and every message is delivered at once."""
 
     def needs(self, packet: Packet) -> list[int]:
         return []

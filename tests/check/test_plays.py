@@ -1,4 +1,4 @@
-"""All ways through small plays: the oracle judges each, and protocols are what they promise."""
+"""All courses of small plays: the oracle judges each, and protocols keep their promises."""
 
 from __future__ import annotations
 

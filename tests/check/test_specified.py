@@ -1,4 +1,4 @@
-"""Specifications under the oracle: as they are they keep what their protocols promise."""
+"""Specifications under the oracle: unchanged, they keep their protocols' promises."""
 
 from random import Random
 

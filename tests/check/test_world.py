@@ -69,11 +69,11 @@ def test_a_send_that_repeats_channel_numbers_loses_messages(
 
 
 MADE = {"process", "pull", "held_max", "held_bytes_max", "queue_max"}
-"""Of a state, what an endpoint is made with."""
+"""The parts of a state that are the endpoint's arguments."""
 
 
 def spoilt(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Delivery], Delivery]) -> World:
-    """Return a world whose endpoints deliver something else."""
+    """Return a world whose endpoints deliver wrong messages."""
     real = Endpoint.receive
 
     def receive(one: Endpoint, packet: Packet) -> Effects:

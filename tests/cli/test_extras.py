@@ -1,4 +1,4 @@
-"""Extras: which packages each verb works with, and the least that a message tells to install."""
+"""Extras: the packages that each verb works with, and the minimal install that errors name."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001

@@ -1,4 +1,4 @@
-"""What people hand to the verbs by mistake: each is refused in one line, and nothing is written."""
+"""Mistaken inputs of the verbs: each is refused in one line, and nothing is written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from antecede.cli.main import app
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop.jsonl"
 LONG = "a" * 300
-#: An endless stream: a test that reads it ends by the limit on time alone.
+#: An endless stream: only the time limit ends a test that reads it.
 ENDLESS = "/dev/zero"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder to work in; no test here gets as far as to start Spark."""
+    """Return an empty folder to work in; no test here gets as far as starting Spark."""
 
     def started(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")

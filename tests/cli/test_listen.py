@@ -63,7 +63,7 @@ def speak(address: str, *, reverse: bool, compression: Compression = Compression
 
 
 def listening(*words: str) -> tuple[subprocess.Popen[str], str]:
-    """Start ``antecede audit --listen``; return it and the address it says."""
+    """Start ``antecede audit --listen``; return the process and the address that it prints."""
     program = subprocess.Popen(
         # Shells let what they start in the background ignore Ctrl-C.
         [

@@ -37,7 +37,7 @@ def test_what_nobody_foresaw_is_one_line_and_not_the_status_of_bad_news(
 
 
 class _MuteError(Exception):
-    """Cannot say what it is, as errors of PySpark once Spark has ended."""
+    """An error without text, like PySpark's errors once Spark has ended."""
 
     _desc = "no space left on device"
 

@@ -22,7 +22,7 @@ SHOP = Path(__file__).parents[2] / "examples" / "shop.jsonl"
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this machine have a hundred bytes of memory."""
+    """Pretend that this machine has a hundred bytes of memory."""
     monkeypatch.setattr(memory, "machine_bytes", lambda: 100.0)
 
 

@@ -1,4 +1,4 @@
-"""``antecede protocols``: the table, a page, JSON, and a name that is not there."""
+"""``antecede protocols``: the table, a page, JSON, and an unknown name."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 def program(page: str) -> str:
-    """Return what a page has to run, without the modules that it adds to the package."""
+    """Return the programs that a page runs, without the modules that it adds to the package."""
     codes = [code for kind, code in blocks(page) if kind == "python" and not PATH.match(code)]
     return "\n".join(codes)
 

@@ -1,4 +1,4 @@
-"""What the README and the page on clusters print for Spark runs as printed, in one session."""
+"""The programs for Spark in the README and the page on clusters run as printed, in one session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the examples, where commands use the session that is there already."""
+    """A folder with the examples, where commands use the existing session."""
 
     @contextlib.contextmanager
     def shared(*_: Any, **__: Any) -> Iterator[SparkSession]:

@@ -1,4 +1,4 @@
-"""The pages of the reference say of each name what it is, and leave no name out."""
+"""The pages of the reference describe every name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The endpoint base: what holds for every protocol, shown on optimal and matrix."""
+"""The endpoint base: properties of every protocol, shown on optimal and matrix."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MEMBERS = ("a", "b", "c", "d")
 
 
 def early(protocol: str, source: str, count: int, payload: bytes = b"") -> list[Packet]:
-    """Return packets of ``source`` to d that all wait for one that is not among them."""
+    """Return packets from ``source`` to d that all wait for a missing one."""
     end = antecede.endpoint(protocol, process=source, members=MEMBERS)
     sent = [end.send(["d"], payload).packets[0] for _ in range(count + 1)]
     return sent[1:]

@@ -1,4 +1,4 @@
-"""``skip``: what was declared lost is not waited for, and what depends on it says so."""
+"""``skip``: no message waits for one that is declared lost, and its effects say so."""
 
 from __future__ import annotations
 

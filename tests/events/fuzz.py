@@ -1,7 +1,7 @@
 """Feeds damaged logs to every reader: ``python -m tests.events.fuzz --seconds 600``.
 
-Small logs of each format are the samples, with real ones where they are at hand. They are damaged,
-read, audited, drawn, and turned into traffic. The rules: only our own errors come out, each in one
+The samples are small logs of each format, and real ones if available. They are damaged, read,
+audited, drawn, and turned into traffic. The rules: only our own errors are raised, each in one
 line, and nothing takes long.
 """
 
@@ -78,7 +78,7 @@ POLLED = (
     S("mail", "CONSUMER", "b2", 6, 7, "process orders", "b1", instance="10.0.0.1"),
 )
 _JSON = ("bytes", "lines", "json", "json", "json")
-#: How logs of a format are damaged, if not by bytes and lines alone.
+#: How to damage logs of a format, if not only by bytes and lines.
 WAYS = {
     "parquet": ("bytes", "table", "table", "table"),
     **dict.fromkeys(("jsonl", "otlp", "jaeger", "zipkin", "spans", "records"), _JSON),
@@ -172,7 +172,7 @@ class Campaign:
         self.path = self.folder / "damaged.log"
 
     def step(self) -> None:
-        """Damage one sample and see what comes of it."""
+        """Damage one sample and check the outcome."""
         data, options = self.chance.choice(self.samples)
         data = self.damaged(data)
         self.path.write_bytes(data)
@@ -203,7 +203,7 @@ class Campaign:
                 return damaged_json(self.chance, data)
 
     def use(self, source: Source) -> None:
-        """Do with a log what the verbs do."""
+        """Use a log as the verbs do."""
         log = self.read(source)
         audited = audit_here([source])
         for one in audited.values():
@@ -236,8 +236,8 @@ class Campaign:
 
 
 def fuzz(form: str, seconds: float, seed: int, folder: Path) -> list[str]:
-    """Run campaigns on one reader for some seconds, print what happened, and return findings."""
-    Campaign(form, seed, folder).step()  # What is compiled here first does not count as time.
+    """Run campaigns on one reader for some seconds, print a summary, and return findings."""
+    Campaign(form, seed, folder).step()  # compile before the clock starts
     return campaigns.run(
         lambda each: Campaign(form, each, folder), seconds, seed, steps=1000, label=f"{form}: "
     )

@@ -63,7 +63,7 @@ def _forced(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def seen(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as an event's columns, whatever reader gave it."""
+    """Return a row of any reader as an event's columns."""
     dests, time = row.get("dests"), row.get("time")
     return {name: row.get(name) for name in EVENT_COLUMNS} | {
         "dests": None if dests is None else list(dests),
@@ -73,7 +73,7 @@ def seen(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(case: Case, rows: list[dict[str, Any]], reasons: list[str]) -> None:
-    """See that a reader found the event, or rejected it for the reason expected."""
+    """Check that a reader found the event, or rejected it for the expected reason."""
     mine = [seen(row) for row in rows if row["process"] != "z"]
     if case.reason is None:
         assert (mine, reasons) == ([seen(case.expected())], [])
@@ -84,7 +84,7 @@ def check(case: Case, rows: list[dict[str, Any]], reasons: list[str]) -> None:
 
 
 def text_bytes(value: object) -> bytes:
-    """Return a value in JSON, with bytes that are not UTF-8 as they are."""
+    """Return a value as JSON, keeping bytes that are not UTF-8."""
     if isinstance(value, list):
         return b"[" + b",".join(map(text_bytes, value)) + b"]"
     return b'"' + value + b'"' if isinstance(value, bytes) else json.dumps(value).encode()

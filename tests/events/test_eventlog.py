@@ -1,4 +1,4 @@
-"""The event log: what is written is read back, whatever happens to the writer."""
+"""The event log: written events are read back, whatever happens to the writer."""
 
 from __future__ import annotations
 

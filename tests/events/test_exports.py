@@ -1,4 +1,4 @@
-"""Logs as people have them: exports, envelopes, console output, protobuf, fields of one's own."""
+"""Logs as users have them: exports, envelopes, console output, protobuf, custom fields."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def in_elasticsearch(spans: Any) -> bytes:
 
 
 def zipkin_1(spans: Any) -> str:
-    """Return spans as version 1 had them: what happened where is told by annotations."""
+    """Return spans in the format of version 1, where annotations give the events."""
     words = {"PRODUCER": ("ms", "ws"), "CONSUMER": ("mr", "wr"), "CLIENT": ("cs", "cr")}
     words["SERVER"] = "sr", "ss"
     rows = []

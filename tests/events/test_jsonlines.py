@@ -1,4 +1,4 @@
-"""Reading JSON lines in one go gives what reading them one by one gives, or declines."""
+"""Reading JSON lines in one go gives the same as reading them one by one, or declines."""
 
 from __future__ import annotations
 

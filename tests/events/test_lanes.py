@@ -1,4 +1,4 @@
-"""What a service does at the same time is not ordered by its times."""
+"""Concurrent work of a service is not ordered by its times."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(tmp_path: Path, spans: list[S], how: str = "otlp") -> Log:
 
 
 def audited(tmp_path: Path, spans: list[S], how: str = "otlp") -> Audit:
-    """Return what all engines in this process say."""
+    """Return the common verdict of all engines in this process."""
     log = read(tmp_path, spans, how)
     found = [audit_log(log, engine=engine) for engine in ("plain", "local")]
     assert found[0].verdict == found[1].verdict
@@ -153,7 +153,7 @@ def compare_with_the_rule(seed: int) -> None:
 def by_rule(
     times: dict[int, tuple[int, int]], above: dict[int, int | None], moments: list[Moment]
 ) -> set[tuple[Moment, Moment]]:
-    """Return which moments come before which, from what each pair of spans has above it."""
+    """Return which moments precede which, from the spans above each pair of spans."""
 
     def path(n: int) -> list[int]:
         parent = above[n]

@@ -1,4 +1,4 @@
-"""Reading logs as they lie about: formats told by content, many files, compressed, renamed."""
+"""Reading logs as users have them: detected formats, many files, compressed, renamed."""
 
 from __future__ import annotations
 

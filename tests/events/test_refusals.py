@@ -1,4 +1,4 @@
-"""What the reader would reject, or read as something else, is refused before it is written."""
+"""Events that the reader would reject or misread are refused before they are written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IN_CSV: list[tuple[dict[str, object], str]] = [
 
 
 def refuse(path: Path, given: dict[str, object], words: str) -> None:
-    """See that the call is refused in one line, that nothing is written and that seq stays."""
+    """Check that the call is refused in one line, writes nothing and does not change seq."""
     with EventLog(path, process="a") as log:
         log.local(time=1.0)
         before = path.read_bytes()

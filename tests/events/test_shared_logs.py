@@ -1,4 +1,4 @@
-"""The real logs of docs/audit.md: each gets the verdict that a reading by hand gives."""
+"""The real logs of docs/audit.md: each gets the verdict of a reading by hand."""
 
 from __future__ import annotations
 

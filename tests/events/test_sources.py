@@ -1,4 +1,4 @@
-"""Reading logs: six forms, bad rows kept, and what cannot be decided said."""
+"""Reading logs: six forms, kept bad rows, and statements of what cannot be decided."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ORDERED = [
 ]
 
 SLOWER = (0.5, 3, 30)
-"""Seconds for which a question is kept back: on a busy machine the answer may take long."""
+"""Seconds for which a question is delayed: on a busy machine the answer may take long."""
 
 PATIENT = ("--patience", "600")  # A busy machine may take long to start the others.
 
@@ -158,7 +158,7 @@ def test_three_terminals() -> None:
 
 
 def leave(people: "dict[str, subprocess.Popen[str]]") -> dict[str, str]:
-    """End everyone's input, one after the other; return what each wrote on standard error."""
+    """End the input of all processes, one by one; return what each wrote to standard error."""
     return {name: one.communicate(timeout=600)[1] for name, one in people.items()}
 
 

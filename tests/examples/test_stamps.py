@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """As much of Kafka as the example uses; records to a slow topic and producer come late."""
+    """The part of Kafka that the example uses; records to a slow topic or producer come late."""
 
     topics: dict[str, asyncio.Queue[Record]] = field(
         default_factory=lambda: {name: asyncio.Queue() for name in NAMES}

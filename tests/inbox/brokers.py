@@ -60,7 +60,7 @@ def redis(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def rabbit(folder: Path) -> Iterator[str]:
-    """Run RabbitMQ without its launcher, which wants a user of its own and a port for all."""
+    """Run RabbitMQ without its launcher, which needs a user of its own and a shared port."""
     homes = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
     erl = shutil.which("erl")
     if not homes or erl is None:

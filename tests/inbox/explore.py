@@ -5,7 +5,7 @@ others as parents, with every choice of topics, every subset that a subscriber m
 order of arrival. The judge is happened-before as explicit sets of messages, without clocks.
 
 :func:`explore_steps` enumerates every script of offers, handling, releasing, parking and retrying
-over graphs of causes, cycles and strangers included, and compares the machine with the
+over graphs of causes, including cycles and unknown causes, and compares the machine with the
 specification after each step: every graph of three messages, and some of five, which are only
 offered and handled.
 """
@@ -35,7 +35,7 @@ def labellings(count: int, most: int) -> Iterator[tuple[int, ...]]:
 
 
 def _few(among: Iterable[int], most: int) -> list[tuple[int, ...]]:
-    """Return the choices of at most so many parents."""
+    """Return the choices of at most the given number of parents."""
     every = list(among)
     sizes = range(min(most, len(every)) + 1)
     return [chosen for size in sizes for chosen in itertools.combinations(every, size)]
@@ -76,7 +76,7 @@ def _run(
     before: list[set[int]],
     subset: Iterable[str],
 ) -> str:
-    """Return what is wrong with the order in which an inbox hands messages over, or nothing."""
+    """Return the error in the order in which an inbox hands messages over, if any."""
     inbox = Causes(set(subset))
     handed: list[int] = []
     for at in arrival:
@@ -162,7 +162,7 @@ def graphs(messages: int) -> Iterator[dict[str, tuple[str, ...]]]:
 
 
 def some_graphs(messages: int, count: int, seed: int = 17) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Return some of these graphs, by chance."""
+    """Return a random sample of these graphs."""
     rng, sets = random.Random(seed), cause_sets(messages)
     for _ in range(count):
         yield graph(rng.choices(sets, k=messages))
@@ -180,13 +180,13 @@ def key_of(at: int) -> str:
 
 
 def graph(choice: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return who has which causes; the first also has one in a topic that nobody subscribes to."""
+    """Return the causes by message; the first also has one in a topic without a subscriber."""
     first, *rest = choice
     return {key_of(at): each for at, each in enumerate([(*first, "c/elsewhere"), *rest])}
 
 
 def explore_steps(given: Iterable[dict[str, tuple[str, ...]]], names: Sequence[str] = STEPS) -> int:
-    """Compare machine and specification on every script of such steps; return how many states."""
+    """Compare machine and specification on every script of these steps; count the states."""
     states = 0
     for causes in given:
         seen: set[tuple[object, ...]] = set()

@@ -1,9 +1,9 @@
 """Workers of one inbox, killed again and again: ``python -m tests.inbox.soak --store postgresql``.
 
-Each worker offers its part of an endless stream, shuffled and with duplicates, handles whatever is
-ready, writes an effect and what it saw into tables of its own in the same transaction, sends, and
+Each worker offers its part of an endless stream, shuffled and with duplicates, handles ready
+messages, writes an effect and what it saw into its own tables in the same transaction, sends, and
 relays. A monkey kills workers by ``kill -9`` and, with PostgreSQL, ends connections in the server.
-All the while the database is asked whether anything waits for what is done. At the end everything
+Meanwhile the database is checked for messages that wait for finished ones. At the end everything
 is offered once more and must have been handled once, after its causes.
 """
 
@@ -37,7 +37,7 @@ EMPTY = "SELECT COUNT(*) FROM {s}antecede_messages WHERE state = 0 AND lacking =
 
 
 def message(number: int) -> tuple[str, str, list[str]]:
-    """Return topic, id and causes of a message: some of the forty before it, and a stranger."""
+    """Return a message's topic, id and causes: some of the forty before it, and an unknown one."""
     rng = random.Random(number)
     topic = rng.choice(TOPICS)
     low = max(0, number - 40)
@@ -54,7 +54,7 @@ def opened(place: str) -> Inbox:
 
 
 class Work:
-    """What a worker does."""
+    """The work of a worker."""
 
     def __init__(self, place: str, folder: Path, mine: int, workers: int, seed: int) -> None:
         self.folder, self.mine, self.workers = folder, mine, workers
@@ -172,7 +172,7 @@ class Base:
             link.execute("CREATE TABLE wrong(key TEXT, cause TEXT)")
 
     def end_a_connection(self) -> None:
-        """End connections of workers in the server, at whatever they are doing."""
+        """End connections of workers in the server, whatever they are doing."""
         with self.open() as link:
             link.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "

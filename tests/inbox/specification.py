@@ -1,6 +1,6 @@
 """The rule of declared causes as definitions over what has happened, without indexes.
 
-Slow and obvious: the truth that the machine, every store and ``reorder`` are held to.
+Slow and obvious: the machine, every store and ``reorder`` are compared with it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from antecede.inbox.causes import topic_of
 
 @dataclass
 class Specification:
-    """The rule by definitions over what has happened: the truth that all else is held to."""
+    """The rule by definitions over past steps, with which every implementation is compared."""
 
     topics: Collection[str]
     causes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     parked: set[str] = field(default_factory=set)
-    #: Causes that a message need not wait for, although they are not done.
+    #: Causes that a message need not wait for, although they are not finished.
     waived: dict[str, set[str]] = field(default_factory=dict)
     unmet: dict[str, set[str]] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
 
     def here(self) -> set[str]:
-        """Return what was offered and is not done."""
+        """Return the messages that were offered and are not finished."""
         return set(self.causes) - self.done
 
     def lacks(self, key: str) -> set[str]:
@@ -35,15 +35,15 @@ class Specification:
         return wanted - self.done - self.waived.get(key, set())
 
     def ready(self) -> set[str]:
-        """Return what may be handed over now."""
+        """Return the messages that may be handed over now."""
         return {key for key in self.here() - self.parked if not self.lacks(key)}
 
     def waiting(self) -> set[str]:
-        """Return what has to wait."""
+        """Return the messages that have to wait."""
         return {key for key in self.here() - self.parked if self.lacks(key)}
 
     def ancestry(self, key: str, among: set[str]) -> set[str]:
-        """Return what a message waits for, also through others, as far as it is ``among``."""
+        """Return the messages ``among`` which a message waits, directly or through others."""
         found: set[str] = set()
         edge = self.lacks(key) & among
         while edge:
@@ -52,7 +52,7 @@ class Specification:
         return found
 
     def offer(self, key: str, causes: Iterable[str]) -> None:
-        """Let a message come; a second one with its key is a duplicate."""
+        """Accept a message; a second one with its key is a duplicate."""
         if key in self.causes:
             return
         self.causes[key] = tuple(causes)
@@ -61,12 +61,12 @@ class Specification:
         self._park_cycle(key)
 
     def finish(self, key: str) -> None:
-        """Note that a message that was ready is handled."""
+        """Note that a ready message has been handled."""
         assert key in self.ready(), f"{key} is not ready"
         self.done.add(key)
 
     def release(self, key: str) -> None:
-        """Let a message go without the causes that are not here, after those that are."""
+        """Let a message wait only for the causes that are here, not for missing ones."""
         self.parked.discard(key)
         for each in {key} | self.ancestry(key, self.waiting()):
             gone = {c for c in self.lacks(each) if c not in self.causes or c in self.parked}
@@ -77,7 +77,7 @@ class Specification:
             self.late |= gone & self.parked
 
     def outdate(self, key: str) -> None:
-        """Count the causes of a message that are not here as done, because they are too old."""
+        """Count the missing causes of a message as finished, because they are too old."""
         gone = {cause for cause in self.lacks(key) if cause not in self.causes}
         self.waived.setdefault(key, set()).update(gone)
 
@@ -86,7 +86,7 @@ class Specification:
         self.parked.add(key)
 
     def retry(self, key: str) -> None:
-        """Treat a parked message as if it came now."""
+        """Treat a parked message as if it had just arrived."""
         self.parked.discard(key)
         self._park_cycle(key)
 

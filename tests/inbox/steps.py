@@ -1,9 +1,9 @@
 """A worker that is killed at every statement in turn: ``python -m tests.inbox.steps PLACE FOLDER``.
 
-For each number n a fresh inbox is used by a child that is killed by SIGKILL at its n-th statement,
-and then by another that is not. Whatever n, each message has its effect once, after its causes,
-and what was sent is published. Prints how many statements there were. A third argument, k, tries
-only every k-th statement.
+For each number n, a child uses a fresh inbox until SIGKILL at its n-th statement; then another
+child uses it undisturbed. For every n, each message has its effect once, after its causes, and
+sent messages are published. Prints the number of statements. A third argument, k, tries only
+every k-th statement.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def watch(killer: Killer, *, is_server: bool) -> None:
 
 
 def work(place: str, name: str, published: Path, mark: str) -> None:
-    """Offer all, handle what is ready, relay."""
+    """Offer all messages, handle ready ones, relay."""
     with Inbox(place, name=name, topics={"a", "b"}) as inbox:
         for number, causes, topic in GIVEN:
             for message in inbox.offer(number, causes=causes, topic=topic):

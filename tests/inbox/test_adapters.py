@@ -30,7 +30,7 @@ PATIENCE = 120.0
 
 
 def shop(seen: list[tuple[str, str]]) -> Any:
-    """An application that knows nothing of order: it keeps what it gets."""
+    """An application that ignores order and keeps what it receives."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert scope["type"] == "http"
@@ -169,7 +169,7 @@ def test_requests_of_a_handler_carry_its_causes() -> None:
 async def run_faststream(
     make: Callable[[Any], Any], folder: Path, options: dict[str, Any]
 ) -> list[tuple[str, Any]]:
-    """Publish a shipment, a payment and an order, effects first; return what was handled."""
+    """Publish a shipment, a payment and an order, effects first; return the handled ones."""
     from faststream import Context
 
     from antecede.inbox.faststream import CausalMessages, publisher
@@ -227,7 +227,7 @@ def check_order(seen: list[tuple[str, Any]]) -> None:
 
 
 def quietly(work: Any) -> Any:
-    """Run with the warnings of other packages left alone."""
+    """Run without turning the warnings of other packages into errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return asyncio.run(work)

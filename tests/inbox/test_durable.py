@@ -1,4 +1,4 @@
-"""Crashes, races, full disks, servers that are away, other versions, and other people's bugs."""
+"""Crashes, races, full disks, absent servers, other versions, and other people's bugs."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -60,7 +60,7 @@ def test_a_few_seconds_of_the_soak(tmp_path: Path) -> None:
 
 
 def race(url: str, name: str, part: int, parts: int, count: int) -> None:
-    """Offer every n-th link of a chain, the effects first; handle what is ready."""
+    """Offer every n-th link of a chain, effects first; handle ready messages."""
     with Inbox(url, name=name, topics={"a"}) as inbox:
         for n in reversed(range(part, count, parts)):
             for message in inbox.offer(str(n), causes=[f"a/{n - 1}"] if n else [], topic="a"):

@@ -27,7 +27,7 @@ class Clock:
 
 
 def handle(messages: Any) -> list[str]:
-    """Handle all that is ready; return the keys in order."""
+    """Handle all ready messages; return their keys in order."""
     keys = []
     for message in messages:
         with message:
@@ -36,7 +36,7 @@ def handle(messages: Any) -> list[str]:
 
 
 def fail(messages: Any, statement: str, values: tuple[str, ...] = ()) -> None:
-    """Begin to handle what is ready, and fail."""
+    """Begin to handle a ready message, and fail."""
     for message in messages:
         with message as transaction:
             transaction.execute(statement, values)

@@ -17,7 +17,7 @@ STEPS = ("orders", "payments", "shipments")
 
 
 def day(orders: int = 30) -> list[dict[str, Any]]:
-    """Return the records of a day, as an archive has them: in no order."""
+    """Return the records of a day in no order, as in an archive."""
     found = [
         {
             "id": str(order),
@@ -33,7 +33,7 @@ def day(orders: int = 30) -> list[dict[str, Any]]:
 
 
 def replay(inbox: Inbox, records: list[dict[str, Any]]) -> list[str]:
-    """Offer records and handle what is ready; return what was handled."""
+    """Offer records and handle ready ones; return those handled."""
     handled = []
     for record in records:
         for message in inbox.offer(**record):

@@ -1,6 +1,6 @@
 """One rule: the inbox's machine and the buckets of ``reorder`` against the one specification.
 
-One destination is an inbox of one topic whose handler is done at once. Both get the same scripts.
+One destination is an inbox of one topic whose handler finishes at once. Both get the same scripts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from antecede.reorder.packets import number_of
 from antecede.reorder.store import DictStore
 from tests.support.streams import Sent, table_of
 
-#: What came out: whose turn it was, whether it lacked a cause, and whether an effect went before.
+#: The output: the message, whether it lacked a cause, and whether an effect preceded it.
 Out = set[tuple[str, bool, bool]]
 
 
@@ -81,7 +81,7 @@ class Inbox:
 
 
 class Reorder:
-    """A bucket of ``reorder``, which is loaded anew now and then."""
+    """A bucket of ``reorder``, which is reloaded now and then."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.store, self.names = rng, DictStore(), dict[int, str]()

@@ -1,4 +1,4 @@
-"""Every store keeps the rule: the same scripts as the specification, step by step."""
+"""Every store keeps the rule: it equals the specification on the same scripts, step by step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Kept(Both):
             getattr(truth, step)(key)
 
     def take_all(self, key: str) -> None:
-        """Offer a message and handle whatever is ready, as programs do."""
+        """Offer a message and handle all ready ones, as programs do."""
         topic, _, name = key.partition("/")
         truth = self.truth
         truth.offer(key, self.given[key])

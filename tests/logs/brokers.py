@@ -1,7 +1,7 @@
 """Brokers on loopback: the mock cluster of librdkafka, and a real Apache Kafka from Maven's jars.
 
-The jars lie in ``$ANTECEDE_KAFKA_JARS``, or in ``antecede/kafka-VERSION`` of the user's cache;
-``python -m tests.logs.brokers`` fetches them there by Maven, as ``.ci/run`` does.
+The jars are in ``$ANTECEDE_KAFKA_JARS``, or in ``antecede/kafka-VERSION`` of the user's cache;
+``python -m tests.logs.brokers`` fetches them by Maven, as ``.ci/run`` does.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ CONNECTOR = (
 
 
 def cache() -> Path:
-    """Return the folder of what is fetched once."""
+    """Return the folder of downloads."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "antecede"
 
 
 def fetched(name: str, *artifacts: str, alone: bool = False) -> Path:
-    """Return a folder with the jars of artifacts, fetched by Maven if they are not there.
+    """Return a folder with the jars of artifacts, fetched by Maven if they are missing.
 
-    ``alone``: without what they depend on.
+    ``alone`` leaves their dependencies out.
     """
     folder = cache() / name
     if (folder / "done").exists():
@@ -198,7 +198,7 @@ class Kafka:
             self.process.wait()
 
     def create(self, *topics: str, partitions: int = 4, **config: str) -> None:
-        """Create topics and wait until they are there."""
+        """Create topics and wait until they exist."""
         from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
@@ -233,7 +233,7 @@ def mock_cluster(*topics: str, partitions: int = 4) -> Iterator[str]:
         yield servers
 
 
-#: What makes groups quick on a broker of our own.
+#: Settings that make groups quick on our own broker.
 QUICK: Mapping[str, Any] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 300,

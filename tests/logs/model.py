@@ -3,8 +3,8 @@
 Each run has logs with gaps (compaction, control records), transactions that stay open, commit or
 abort, groups of two instances with different subscriptions and isolation that also produce,
 commits that are lost, rebalances and crashes. An oracle that knows no offset judges each start: it
-knows only which names were written after which. At the end whatever can happen happens; a visible
-record that is left is a deadlock. Each variant switches one rule off.
+only knows which names were written after which. At the end all possible steps are taken; a visible
+record that is left over is a deadlock. Each variant switches one rule off.
 
 ``python -m tests.logs.model --runs 20000`` is the campaign; ``make explore`` runs it.
 """
@@ -32,7 +32,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Rules:
-    """Which rules hold."""
+    """The rules that hold."""
 
     gate: bool = True
     W: bool = True
@@ -54,7 +54,7 @@ class Entry:
 
 
 class WithoutG(Gate):
-    """A gate for which the last processed record is all that it knows."""
+    """A gate that knows only the last processed record."""
 
     def reached(self, log: Log, offset: int) -> None:
         pass
@@ -85,7 +85,7 @@ class Instance:
 
 
 class World:
-    """Logs, groups, and what has happened."""
+    """Logs, groups, and the history of the run."""
 
     def __init__(self, seed: int, rules: Rules) -> None:
         self.random = random.Random(seed)
@@ -167,7 +167,7 @@ class World:
     # Reading.
 
     def visible(self, group: str, place: Place, start: int) -> tuple[Entry | None, int]:
-        """Return the next record that a group can see, and how far it can see."""
+        """Return the next record that a group can see, and the end of what it can see."""
         stable = self.end[place]
         if group not in UNCOMMITTED:
             open_ones = [e.offset for e in self.logs[place] if e.state == "open"]
@@ -251,7 +251,7 @@ class World:
         return True
 
     def look_up(self, group: str, one: Instance) -> Record | None:
-        """Ask how far the others have come; return a record that waited for that."""
+        """Look up the progress of the others; return a record that waited for it."""
         gate, published = one.reader.gate, self.published[group]
         gate.learn({log: published.get((log.topic, log.partition)) for log in gate.ask()})
         return one.reader.take(0.0)
@@ -266,7 +266,7 @@ class World:
             self.violations += 1
 
     def finish(self, group: str, one: Instance, *, writes: bool) -> bool:
-        """Let a handler end: it writes, and now and then it fails."""
+        """Let a handler end: it writes, and sometimes fails."""
         record = one.running.pop(self.random.randrange(len(one.running)))
         entry: Entry = record.raw
         fails = writes and self.random.random() < 0.05
@@ -286,7 +286,7 @@ class World:
     # Time.
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Take one random step."""
         random_ = self.random
         group = random_.choice(list(GROUPS))
         one = random_.choice(self.members[group])

@@ -1,10 +1,10 @@
 """A shop over a broker: workers in processes that are killed, and an oracle that knows no offset.
 
-An order leads to a payment, a payment to a shipment; now and then an order comes with a gift, which
-is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` the
-same with ``order="off"``. Workers write what they start, end and send, by name. The oracle has only
-that. Guests are workers that join their group for some seconds, leave it, and join again: with
-them, groups rebalance all the time.
+An order leads to a payment, a payment to a shipment; sometimes an order comes with a gift, which
+is written beside it. The group ``shop`` does that; ``view`` reads everything, and ``plain`` does
+the same with ``order="off"``. Workers record what they start, end and send, by name. The oracle
+uses only these records. Guests are workers that repeatedly join their group for some seconds and
+leave it, so that groups rebalance all the time.
 
 ``python -m tests.logs.shop --client confluent --seconds 600`` is the soak; ``make soak`` runs it.
 """
@@ -45,7 +45,7 @@ Rows = list[dict[str, Any]]
 
 
 def effects(group: str, name: str) -> list[tuple[str, str]]:
-    """Return what a group writes when it handles a message: topics and names."""
+    """Return the topics and names that a group writes when it handles a message."""
     kind, _, number = name.partition("-")
     if group == "shop" and kind == "order":
         return [("payments", f"payment-{number}")]
@@ -55,14 +55,14 @@ def effects(group: str, name: str) -> list[tuple[str, str]]:
 
 
 def delay(name: str, source: random.Random) -> float:
-    """Return how long a handler takes; orders are slow now and then, which is all it needs."""
+    """Return how long a handler takes; some orders are slow, which is enough to break order."""
     if name.startswith("order"):
         return 0.25 if source.random() < 0.02 else source.expovariate(1 / 0.006)
     return source.expovariate(1 / 0.002)
 
 
 class Diary:
-    """What a process did, one JSON line per event, in one write: a kill loses nothing.
+    """A process's events as JSON lines, each in one write, so that a kill loses nothing.
 
     The machine's monotonic clock can be compared between processes.
     """
@@ -81,7 +81,7 @@ class Diary:
 
 
 def diaries(folder: Path) -> Rows:
-    """Return all that happened, by time; a line that a kill tore is left out."""
+    """Return all events in order of time, without lines torn by a kill."""
     found: Rows = []
     for path in folder.glob("*.diary"):
         for line in path.read_bytes().splitlines():
@@ -93,7 +93,7 @@ def diaries(folder: Path) -> Rows:
 
 
 def judge(rows: Rows, groups: Iterable[str] = GROUPS) -> dict[str, dict[str, Any]]:
-    """Return for each group what it processed before a cause, what it lost, what came again."""
+    """Return, per group, messages processed before a cause, lost ones and repeated ones."""
     parents: dict[str, set[str]] = {}
     topic: dict[str, str] = {}
     for row in rows:
@@ -141,7 +141,7 @@ def judge(rows: Rows, groups: Iterable[str] = GROUPS) -> dict[str, dict[str, Any
 
 
 class Visit:
-    """How long a worker stays: until SIGTERM; a guest also leaves by itself after a while."""
+    """The stay of a worker: until SIGTERM; a guest also leaves by itself after a while."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -170,7 +170,7 @@ class Visit:
 
 
 class Worker(NamedTuple):
-    """What a worker is told."""
+    """The instructions of a worker."""
 
     servers: str
     folder: Path
@@ -285,7 +285,7 @@ async def work_nats(told: Worker) -> Metrics:
 
 
 def work(client: str, servers: str, folder: Path, group: str, process: str, *, guest: bool) -> None:
-    """Be a worker until SIGTERM, or a guest now and then; leave what was counted."""
+    """Run a worker until SIGTERM, or a guest repeatedly; save its counters."""
     source, visit = random.Random(process), Visit()
     told = Worker(servers, folder, group, process, visit, source, Diary(folder, process, group))
     counted: Counter[str] = Counter()
@@ -371,7 +371,7 @@ class Shop:
                 worker.kill()
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return what the workers that ended by themselves have counted, by group."""
+        """Return the counters of workers that ended by themselves, by group."""
         found: dict[str, dict[str, float]] = {}
         for path in self.folder.glob("*.metrics"):
             group = found.setdefault(path.stem.rpartition("-")[0], {})
@@ -391,7 +391,7 @@ class Shop:
         server: Server | None = None,
         patience: float = 180.0,
     ) -> dict[str, dict[str, Any]]:
-        """Write orders for some seconds, disturb now and then, and wait until all is processed."""
+        """Write orders for some seconds with disturbances, and wait until all are processed."""
         diary = Diary(self.folder, "driver", "driver")
         self.groups = groups
         for group in self.groups:
@@ -424,7 +424,7 @@ class Shop:
         every: float,
         server: Server | None,
     ) -> None:
-        """Write orders, and disturb now and then; go on until a worker was killed."""
+        """Write orders with disturbances; continue until a worker was killed."""
         begin = last = time.monotonic()
         while time.monotonic() - begin < seconds or (every and not self.kills):
             number, self.orders = self.orders, self.orders + 1
@@ -538,7 +538,7 @@ async def _run_nats(
 
 
 def faults(report: dict[str, dict[str, Any]]) -> list[str]:
-    """Return what the report shows that must not be."""
+    """Return the faults that the report shows."""
     found = []
     for group, row in report.items():
         if row["lost"]:

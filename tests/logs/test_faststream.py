@@ -17,7 +17,7 @@ COUNT = 60
 
 
 async def sell(servers: str, order: Any) -> tuple[list[str], list[str], Any]:
-    """Publish categories and products of them; return what was handled, and what came early."""
+    """Publish categories and their products; return the handled and the early ones."""
     from faststream import AckPolicy
     from faststream.kafka import KafkaBroker
 

@@ -50,7 +50,7 @@ def consumer(kafka: Kafka, group: str, topics: list[str], **options: Any) -> Any
 
 
 def drain(found: Any, count: int, *, more: Callable[[Any], None] = lambda _: None) -> list[str]:
-    """Handle so many records; return their values."""
+    """Handle ``count`` records; return their values."""
     values: list[str] = []
     end = time.monotonic() + PATIENCE
     while len(values) < count and time.monotonic() < end:

@@ -85,7 +85,7 @@ def test_causality_through_a_database_that_two_instances_share(
 
 
 def polled(consumers: list[Any], is_enough: Callable[[list[Any]], bool]) -> list[Any]:
-    """Poll consumers in turn until what came is enough; return the records."""
+    """Poll consumers in turn until enough records have come; return them."""
     found: list[Any] = []
     end = time.monotonic() + 60
     while not is_enough(found):

@@ -1,4 +1,4 @@
-"""The shop in short: three instances a group, kill -9, and guests who come and go."""
+"""A short run of the shop: three instances per group, kill -9, and guests that come and go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.logs.shop import Rows, diaries, judge, run
 
 
 def sell(client: str, folder: Path, **options: Any) -> Any:
-    """Run the shop without the group that has no order; check what the oracle says."""
+    """Run the shop without the unordered group; check the oracle's report."""
     report, shop = asyncio.run(
         run(client, folder, guests=1, every=2, groups=("shop", "view"), **options)
     )
