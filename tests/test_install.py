@@ -54,7 +54,7 @@ class Environment:
         )
 
     def add(self, requirements: list[str]) -> None:
-        """Link what these requirements need, and what that needs in turn."""
+        """Link the packages that these requirements need, directly or indirectly."""
         todo, done = [(Requirement(text), "") for text in requirements], set[tuple[str, str]]()
         while todo:
             wanted, _ = todo.pop()
@@ -104,7 +104,7 @@ def empty(built: Path, tmp_path: Path) -> Environment:
 
 
 def needs(wheel: Path, extra: str) -> list[str]:
-    """Return what the wheel itself says that it, or one of its extras, needs."""
+    """Return the requirements that the wheel states for itself or one of its extras."""
     with zipfile.ZipFile(wheel) as opened:
         (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
         lines = opened.read(name).decode().splitlines()

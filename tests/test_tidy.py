@@ -23,7 +23,7 @@ COLUMNS_MAX = 100
 NOQA_MAX = 30
 TYPE_IGNORE_MAX = 15
 
-#: A suppression, with the reason that has to follow it on the same line.
+#: A suppression, with the required reason after it on the same line.
 NOQA = re.compile(r"#\s*noqa\b(?::\s*[A-Z]+\d+(?:,\s*[A-Z]+\d+)*)?(?P<reason>.*)")
 TYPE_IGNORE = re.compile(r"#\s*type:\s*ignore(?:\[[^\]]*\])?(?P<reason>.*)")
 #: Working papers of the maintainers, which a reader of the package cannot open.
@@ -64,7 +64,7 @@ def test_a_protocol_has_its_own_tests(name: str) -> None:
 
 
 class Sources:
-    """The modules of the package as trees: their classes, and what names in them stand for."""
+    """The modules of the package as trees: their classes, and the meaning of imported names."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self.trees = {module: ast.parse(text) for module, text in files.items()}
@@ -85,20 +85,20 @@ class Sources:
         }
 
     def levels(self, name: str) -> int:
-        """Return how many levels of our own classes are above a class."""
+        """Return how many levels of our own base classes a class has."""
         module, node = self.classes[name]
         bases = [self._class_of(module, base) for base in node.bases]
         return max((1 + self.levels(base) for base in bases if base in self.classes), default=0)
 
     def _class_of(self, module: str, base: ast.expr) -> str:
-        """Return the full name of a base class, as its module's imports tell."""
+        """Return the full name of a base class, from its module's imports."""
         dotted = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
         head, dot, rest = dotted.partition(".")
         found = self.imports[module].get(head, head if dot else f"{module}.{head}")
         return f"{found}{dot}{rest}"
 
     def foreign(self) -> Iterator[str]:
-        """Yield each place where a module touches a private attribute of another one of ours."""
+        """Yield each place where a module uses a private attribute of another module of ours."""
         defined = {module: set(_defined(tree)) for module, tree in self.trees.items()}
         everything = set().union(*defined.values())
         for module, tree in self.trees.items():

@@ -227,7 +227,7 @@ def check_order(seen: list[tuple[str, Any]]) -> None:
 
 
 def quietly(work: Any) -> Any:
-    """Run without turning the warnings of other packages into errors."""
+    """Run without the warnings of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return asyncio.run(work)

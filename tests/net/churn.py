@@ -37,19 +37,19 @@ PROTOCOLS = sorted(
     for name, info in antecede.PROTOCOLS.items()
     if {"safety", "liveness"} <= info.promises and name not in ("server", "two_hop")
 )
-"""All that keep any traffic in order."""
+"""The protocols that keep any traffic in order."""
 RELAYED = [name for name, info in antecede.PROTOCOLS.items() if info.relays]
-"""Those whose messages pass through other members: what is under way through one that is removed
-is lost with it."""
+"""Protocols whose messages pass through other members: if such a relay is removed, messages in
+transit through it are lost."""
 STEPS = 300
-"""A join and a removal take about so many steps."""
+"""The approximate number of steps of a join and a removal."""
 FAULTY_SECONDS = 30.0
 HEALING_SECONDS = 7200.0
 
 
 @dataclass
 class Churn:
-    """A group that changes, as an outsider saw it."""
+    """A changing group, seen from outside."""
 
     network: Network
     log: Path
@@ -67,21 +67,21 @@ class Churn:
     """
     done: dict[str, list[MessageId]] = field(default_factory=dict)
     handed: dict[str, dict[int, MessageId]] = field(default_factory=dict)
-    """What was handed out under which event number, by label."""
+    """The deliveries by event number, by label."""
     views: dict[int, set[tuple[str, ...]]] = field(default_factory=dict)
-    """The labels of the members by the number of the view, as nodes have seen them."""
+    """The labels of the members by view number, as nodes have seen them."""
     unmet: set[tuple[str, MessageId]] = field(default_factory=set)
     comebacks: list[Host] = field(default_factory=list)
     """Hosts of processes that were removed, with new disks."""
     lonely: dict[str, str] = field(default_factory=dict)
     """Newcomers that name one process, since it was the only member: see the lobby's words."""
     failures: list[str] = field(default_factory=list)
-    """Why programs ended that were neither crashed nor removed."""
+    """The errors that ended programs without a crash or removal."""
     changes: int = 0
     is_over: bool = False
 
     async def program(self, host: Host) -> None:
-        """Send and consume, as often as the host is started."""
+        """Send and consume, each time the host is started."""
         name = host.name
         try:
             async with Node(
@@ -143,7 +143,7 @@ class Churn:
             sender.cancel()
 
     async def send_all(self, node: Node, label: str) -> None:
-        """Send some messages to members as this node knows them, with pauses."""
+        """Send some messages to the members that this node knows, with pauses."""
         chance = self.network.random
         while sum(sender == label for sender, _ in self.promised.values()) < self.messages:
             self.see(node)
@@ -161,12 +161,12 @@ class Churn:
             await asyncio.sleep(chance.uniform(0, 3))
 
     def see(self, node: Node) -> None:
-        """Note who the members of a node's view are; all nodes in that view must say the same."""
+        """Note the members of a node's view; all nodes in that view must agree."""
         labels = tuple(labels_of(node, list(node.members)))
         self.views.setdefault(node.view, set()).add(labels)
 
     def labels(self, message: MessageId, names: Iterable[str]) -> tuple[str, ...]:
-        """Return what the destinations of a message are called, in the view of that message."""
+        """Return the labels of a message's destinations, in the view of that message."""
         (members,) = self.views[message.seq // VIEW_STEP]
         found = {label.partition("#")[0]: label for label in members}
         return tuple(found[name] for name in names)
@@ -176,7 +176,7 @@ class Churn:
         return message._replace(sender=self.labels(message, [message.sender])[0])
 
     def may_lack(self, message: MessageId) -> bool:
-        """Return whether a relay was removed that a message may have been under way through."""
+        """Return whether a message may have been in transit through a removed relay."""
         number = message.seq // VIEW_STEP
         later = [each for each in self.views if each > number]
         if self.protocol not in RELAYED or not later:
@@ -244,7 +244,7 @@ def labels_of(node: Node, names: list[str]) -> list[str]:
 
 
 async def live(world: Churn, faults: Callable[[Churn], None]) -> None:
-    """Run a group with faults and changes, then without until all is quiet."""
+    """Run a group with faults and changes, then without them until all is quiet."""
     loop = asyncio.get_running_loop()
     for name in FOUNDERS:
         world.start(name)
@@ -282,7 +282,7 @@ def final_members(world: Churn) -> dict[str, Node]:
 
 
 def world_lacks(world: Churn) -> str | None:
-    """Return what is not as it must be in the end; None if all is quiet."""
+    """Return what is still wrong at the end; None if all is quiet."""
     assert not world.failures, world.failures[0]
     if not world.nodes:
         return "no node is up"
@@ -313,9 +313,9 @@ def world_lacks(world: Churn) -> str | None:
 
 
 def check(world: Churn) -> None:
-    """Check order, and that the messages of removed processes reached all or none.
+    """Check order, and that each message of a removed process reached all or none.
 
-    Copies that wait at their sender are lost with it.
+    Copies that still wait at a removed sender are lost.
     """
     rows = [relabelled(world, row) for row in events.read(world.log)]
     streams: dict[str, list[events.Event]] = {}
@@ -351,7 +351,7 @@ def check(world: Churn) -> None:
 
 
 def relabelled(world: Churn, row: events.Event | Rejected) -> events.Event:
-    """Return an event with labels for names, so that each life of a process is one of its own."""
+    """Return an event with labels for names, so that each life of a process is a separate one."""
     assert not isinstance(row, Rejected)
     message = message_of(row)
     life = row.seq // VIEW_STEP

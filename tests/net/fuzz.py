@@ -1,7 +1,7 @@
-"""A member that sends frames with structure, but false ones: nobody stops, and little is spent.
+"""A member sends well-structured but false frames: no node stops, and each costs little.
 
-``python -m tests.net.fuzz --seconds 600`` prints what it found, and the worst cost of a frame. It
-also opens stores that were damaged behind right checksums: they raise StoreError, or can be used.
+``python -m tests.net.fuzz --seconds 600`` prints its findings, and the worst cost of a frame. It
+also opens damaged stores with correct checksums: they raise StoreError, or can be used.
 """
 
 # White box: it looks into private attributes.
@@ -35,7 +35,7 @@ PROTOCOLS: Final = (
     "semantic",
 )
 MEMORY: Final = 20
-"""How many bytes of memory a byte that was received may take, and below, how many seconds."""
+"""The most memory, in bytes, that a received byte may take, and below, the most seconds."""
 MEMORY_FREE: Final = 2 << 20
 SECONDS: Final = 1e-6
 SECONDS_FREE: Final = 0.25
@@ -45,7 +45,7 @@ STORE_PROTOCOLS: Final = ("optimal", "matrix", "history", "permits")
 
 
 class Cost(NamedTuple):
-    """The worst that frames have cost, beyond what is free."""
+    """The worst cost of frames, beyond a free allowance."""
 
     memory: float = 0.0
     seconds: float = 0.0
@@ -121,7 +121,7 @@ class Liar:
         return bytes(out)
 
     def numbers(self) -> bytes:
-        """Return a kind of note behind which there are very many small fields."""
+        """Return a kind of note with very many small fields."""
         out = bytearray((self.chance.choice(b"FNUCPQRSTWXH"),))
         for _ in range(self.chance.randrange(4)):
             put_number(out, self.number())
@@ -133,7 +133,7 @@ class Liar:
         return self.chance.randbytes(self.chance.randrange(100))
 
     def parcel(self, n: int) -> bytes:
-        """Return a packet from c to a, which may be one that c could have sent."""
+        """Return a packet from c to a, possibly one that c could really have sent."""
         chance = self.chance
         kind = chance.randrange(8)
         if kind == 0:
@@ -193,7 +193,7 @@ class Liar:
 
 
 def lies_of(protocol: str) -> list[bytes]:
-    """Return frames that were expensive once."""
+    """Return frames that once were expensive."""
     head = frames.Head(Setup("c", FOUR, protocol, {}).digest, b"identity")
     filler = b"\x01" * 400_000
     made = [
@@ -209,7 +209,7 @@ def lies_of(protocol: str) -> list[bytes]:
 
 
 async def session(seed: int, protocol: str, *, is_removing: bool) -> tuple[list[str], Cost]:
-    """Let c lie to a for a while; return what went wrong, and the worst cost."""
+    """Let c lie to a for a while; return the findings and the worst cost."""
     chance = random.Random(seed)
     network, found, worst = Network(seed=seed), list[str](), Cost()
     tasks: list[asyncio.Task[None]] = []

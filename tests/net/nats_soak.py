@@ -1,8 +1,8 @@
 """Three nodes in three processes over NATS; nodes and the server are killed at random under load.
 
-``python -m tests.net.nats_soak --seconds 600``. It demands what ``tests.net.soak`` does, and that
+``python -m tests.net.nats_soak --seconds 600``. It checks the same as ``tests.net.soak``, and that
 a reader's stream has every message that was sent to it, once. Protocols that wait for answers have
-no readers: a reader answers nothing.
+no readers, since a reader never answers.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Group:
 def check_reader(folder: Path, url: str) -> int:
     """Check that the reader's stream has every message whose send returned, and none twice.
 
-    JetStream knows a packet that comes again only for so long.
+    JetStream recognises a repeated packet only for a limited time.
     """
     place = Place((url.rpartition("/")[0],), "soak-packets", url, PATIENCE)
     found = dict[str, dt.datetime]()
@@ -130,7 +130,7 @@ def check_reader(folder: Path, url: str) -> int:
 
 
 def soak(seconds: float, seed: int, rate: float, folder: Path, protocol: str = "optimal") -> str:
-    """Kill nodes and the server for so many seconds; return a summary."""
+    """Kill nodes and the server for ``seconds`` seconds; return a summary."""
     chance, group = random.Random(seed), Group(folder, rate, protocol)
     kills = {"nodes": 0, "server": 0}
     group.server.start()

@@ -26,14 +26,14 @@ from tests.support.casts import ASKED, dests_among
 
 NAMES = ("a", "b", "c")
 STEPS = 200
-"""The fixed run has about so many steps."""
+"""The approximate number of steps of the fixed run."""
 FAULTY_SECONDS = 20.0
 HEALING_SECONDS = 3600.0
 
 
 @dataclass
 class World:
-    """What happened in a run, as an outsider saw it."""
+    """The events of a run, seen from outside."""
 
     network: Network
     log: Path
@@ -45,11 +45,11 @@ class World:
     """Numbers of the sends that returned, by process."""
     dests: dict[MessageId, tuple[str, ...]] = field(default_factory=dict)
     done: dict[str, list[MessageId]] = field(default_factory=lambda: {name: [] for name in NAMES})
-    """What was marked done; the mark may be lost in a crash, until ``done`` has returned."""
+    """The deliveries marked done; a crash may lose a mark until ``done`` has returned."""
     finished: dict[str, list[MessageId]] = field(
         default_factory=lambda: {name: [] for name in NAMES}
     )
-    """What ``done`` has returned for."""
+    """The deliveries for which ``done`` has returned."""
     handed: dict[str, list[list[MessageId]]] = field(
         default_factory=lambda: {name: [] for name in NAMES}
     )
@@ -58,7 +58,7 @@ class World:
     )
 
     async def program(self, host: Host) -> None:
-        """Send and consume, as often as the host is started."""
+        """Send and consume, each time the host is started."""
         async with Node(
             host.name,
             peers=NAMES,
@@ -100,7 +100,7 @@ class World:
             await asyncio.sleep(chance.uniform(0, 0.5))
 
     async def send(self, name: str, node: Node, dests: tuple[str, ...]) -> None:
-        """Send a message, and note when that has returned."""
+        """Send a message, and note it once the send has returned."""
         try:
             message = await node.send(dests, b"x" * self.network.random.randrange(200))
         except NodeClosedError:  # the host crashes
@@ -124,14 +124,14 @@ class World:
             self.hosts[name].start(self.program)
 
     def is_quiet(self) -> bool:
-        """Return whether all that was promised has been marked done."""
+        """Return whether all promised deliveries have been marked done."""
         if any(len(numbers) < self.messages for numbers in self.returned.values()):
             return False
         promised = {(dest, message) for message, dests in self.dests.items() for dest in dests}
         return promised <= {(name, message) for name in NAMES for message in self.done[name]}
 
     def check(self) -> None:
-        """Check safety: nothing done twice, order kept within and across lives."""
+        """Check safety: no delivery is done twice, and order is kept within and across lives."""
         for name in NAMES:
             finished = self.finished[name]
             assert len(finished) == len(set(finished)), f"{name}: done twice"
@@ -144,7 +144,7 @@ class World:
 
 
 async def live(world: World, faults: Callable[[World], None]) -> None:
-    """Run a world with faults, then without until all is quiet."""
+    """Run a world with faults, then without them until all is quiet."""
     loop = asyncio.get_running_loop()
     for name in NAMES:
         world.hosts[name] = Host(world.network, name)
@@ -185,7 +185,7 @@ def check_log(world: World) -> None:
 
 
 def merged(streams: dict[str, list[events.Event]]) -> History:
-    """Return one history of all processes, in an order in which it can have happened."""
+    """Return one history of all processes, in a possible order of events."""
     history, sent = History(tuple(streams)), set[str]()
     left = {name: list(reversed(stream)) for name, stream in streams.items()}
     while any(left.values()):
@@ -250,7 +250,7 @@ def try_seed(seed: int, folder: Path) -> int:
 
 
 def crash_at(step: int, folder: Path, protocol: str = "optimal", seed: int = 1) -> bool:
-    """Crash one host at a step of a fixed run; return whether the run has so many steps."""
+    """Crash one host at a step of a fixed run; return whether the run got to that step."""
     world = World(
         Network(seed=seed, delay=(0.001, 0.05)),
         folder / f"events-step-{step}.jsonl",
@@ -277,7 +277,7 @@ def alternate(
     crash_at: Callable[[int, Path, str, int], bool],
     steps: int,
 ) -> Callable[[int, Path], int]:
-    """Return what runs random faults and, in between, crashes at each step under each protocol."""
+    """Return a function that alternates random faults with crashes at each step and protocol."""
 
     def try_one(number: int, folder: Path) -> int:
         if number % 2 == 0:
@@ -289,7 +289,7 @@ def alternate(
 
 
 def try_seeds(try_one: Callable[[int, Path], int], what: str) -> int:
-    """Try seeds until the time is over; ``try_one`` returns how many of ``what`` there were."""
+    """Try seeds until the time is over; ``try_one`` returns the count of ``what``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")

@@ -34,11 +34,11 @@ from tests.support.casts import ASKED, dests_among
 NAMES = ("a", "b", "c")
 SPARE = "d"
 PATIENCE = 900.0
-"""Seconds in which everything must have arrived once the killing is over."""
+"""Seconds within which everything must arrive after the last kill."""
 
 
 async def work(name: str, folder: Path, rate: float, protocol: str) -> None:
-    """Send and consume until told to stop; write down what was promised and what was handled."""
+    """Send and consume until told to stop; record promised and handled messages."""
     addresses = dict(line.split() for line in (folder / "addresses").read_text().splitlines())
     is_new = (folder / f"{name}.joining").exists()
     with (folder / f"{name}.ledger").open("ab", buffering=0) as ledger:
@@ -70,7 +70,7 @@ async def work(name: str, folder: Path, rate: float, protocol: str) -> None:
 async def send(
     node: Node, folder: Path, write: Callable[[bytes], object], rate: float, protocol: str
 ) -> None:
-    """Send to members as this node knows them."""
+    """Send to the members that this node knows."""
     chance = random.Random()
     while not (folder / "stop").exists():
         dests = dests_among(node.members, protocol, chance)
@@ -95,14 +95,14 @@ async def consume(node: Node, write: Callable[[bytes], object]) -> None:
 
 
 async def obey(node: Node, folder: Path, write: Callable[[bytes], object]) -> None:
-    """Add and remove processes as the orders for this process say, a file each."""
+    """Add and remove processes by the orders for this process, one per file."""
     path = folder / f"{node.process}.order"
     while True:
         await asyncio.sleep(0.2)
         if not path.exists():
             continue
         verb, name, address, view = path.read_text().split()
-        if node.view < int(view):  # whoever is a member by now, this node has not heard of it yet
+        if node.view < int(view):  # this node has not heard of the current members yet
             continue
         is_member = name in node.members
         with contextlib.suppress(UsageError):
@@ -122,14 +122,14 @@ def label_of(node: Node) -> str:
 
 
 def ledgers(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield what processes wrote: whose line it is, and its words. A last line may be torn."""
+    """Yield each line that a process wrote: the process, and the words. Skip torn last lines."""
     for path in sorted(folder.glob("*.ledger")):
         for line in path.read_text().splitlines():
             yield path.stem, line.split()
 
 
 def owed(folder: Path) -> set[tuple[str, str]]:
-    """Return what was promised to whom and has not been handled."""
+    """Return the promised messages, with their destinations, that have not been handled."""
     promised, handled = set[tuple[str, str]](), set[tuple[str, str]]()
     for name, words in ledgers(folder):
         if words[0] == "sent":
@@ -140,7 +140,7 @@ def owed(folder: Path) -> set[tuple[str, str]]:
 
 
 def check_once(folder: Path) -> None:
-    """Check that nothing came again after ``done`` had returned for it."""
+    """Check that no message came again after ``done`` had returned for it."""
     done = set[tuple[str, str]]()
     for name, words in ledgers(folder):
         if words[0] in ("handled", "done"):
@@ -189,7 +189,7 @@ class Group:
         )
 
     def wait_mostly(self, chance: random.Random, names: Collection[str] = ()) -> None:
-        """Wait until all nodes are open; now and then do not, so that some die as they start."""
+        """Usually wait until all nodes are open; otherwise some die while they start."""
         end = time.monotonic() + (PATIENCE if chance.random() < 0.8 else 0)
         while not self.is_up(names) and time.monotonic() < end:
             time.sleep(0.1)
@@ -229,7 +229,7 @@ def soak(
     protocol: str = "optimal",
     pause: tuple[float, float] = (0.5, 3.0),
 ) -> str:
-    """Kill nodes for so many seconds, with such pauses; return a summary."""
+    """Kill nodes for ``seconds`` seconds, with pauses; return a summary."""
     chance, group, kills = random.Random(seed), Group(folder, rate, protocol), 0
     for name in NAMES:
         group.start(name)
@@ -266,7 +266,7 @@ def soak(
 
 
 def counted(folder: Path) -> dict[str, int]:
-    """Count what the ledgers say was sent, handled and done."""
+    """Count the sent, handled and done messages in the ledgers."""
     words = [words[0] for _, words in ledgers(folder)]
     return {word: words.count(word) for word in ("sent", "handled", "done")}
 
@@ -303,7 +303,7 @@ def tell(chosen: Callable[[float, int, float, Path, str], str], asked: argparse.
 
 
 def parser_of(about: str | None, names: tuple[str, ...]) -> argparse.ArgumentParser:
-    """Return what every soak can be asked."""
+    """Return a parser of the options that all soaks share."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0)

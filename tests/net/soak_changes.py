@@ -1,8 +1,8 @@
 """The soak in which processes also join and leave, with the spare process as the fourth.
 
-``python -m tests.net.soak --changes --seconds 600``. What members that remain sent to each other
-must be handled; a message of a removed process reaches all who remain or none, unless copies of it
-may wait at their sender; the event log must have no violation of causal order.
+``python -m tests.net.soak --changes --seconds 600``. Remaining members must handle all messages
+from each other; a message of a removed process reaches all remaining members or none, unless
+copies of it may wait at their sender; the event log must have no violation of causal order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.net.soak import NAMES, PATIENCE, SPARE, Group, check_once, ledgers, r
 
 
 class Changes:
-    """The driver: who belongs to the group, and what it was told to change."""
+    """The driver: the members of the group, and the changes requested from it."""
 
     def __init__(self, group: Group, chance: random.Random) -> None:
         self.group, self.chance = group, chance
@@ -82,7 +82,7 @@ class Changes:
 
 
 def owed(folder: Path, members: set[str], protocol: str) -> list[tuple[str, str]]:
-    """Return what members owe each other, by label and message.
+    """Return the deliveries that are due between members, by label and message.
 
     A label is a process's name, with the view in which it joined if it was no founder.
     """

@@ -1,4 +1,4 @@
-"""``antecede node certs``: what it refuses, and that it then leaves everything as it was."""
+"""``antecede node certs``: what it refuses, and that it then changes nothing."""
 
 from __future__ import annotations
 

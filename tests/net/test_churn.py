@@ -18,7 +18,7 @@ from tests.support.rounds import TIMES, seeds
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Drop the log: that members leave is no news here."""
+    """Silence the log: here it is normal that members leave."""
     caplog.set_level(logging.CRITICAL, logger="antecede.net")
 
 

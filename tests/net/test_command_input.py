@@ -1,4 +1,4 @@
-"""``antecede node``: lines of input that are wrong, and output that nobody reads."""
+"""``antecede node``: wrong lines of input, and output without a reader."""
 
 from __future__ import annotations
 

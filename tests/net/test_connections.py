@@ -27,7 +27,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Taken:
-    """Keeps what a transport hands to its receiver."""
+    """A receiver that keeps everything from its transport."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[str, bytes]] = []
@@ -42,7 +42,7 @@ class Taken:
 
 @asynccontextmanager
 async def started(taken: Taken, tls: Tls | None = None) -> AsyncIterator[TcpTransport]:
-    """Start the transport of a, whose peer b does not listen."""
+    """Start the transport of a, whose peer b is not listening."""
     (port,) = free_ports(1)
     peers = {"b": f"127.0.0.1:{port}"}
     transport = TcpTransport("a", listen="127.0.0.1:0", peers=peers, tls=tls)
@@ -56,7 +56,7 @@ async def started(taken: Taken, tls: Tls | None = None) -> AsyncIterator[TcpTran
 
 
 async def greeted(transport: TcpTransport) -> Connection:
-    """Connect as b; return when we are let in."""
+    """Connect as b; return once we are accepted."""
     reader, writer = await asyncio.open_connection("127.0.0.1", transport.port)
     writer.write(framed(greeting("b", "a")))
     await reader.readexactly(4 + len(greeting("a", "b")))

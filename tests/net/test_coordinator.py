@@ -1,4 +1,4 @@
-"""The member that drives a change dies within it, for good: the others go on and agree."""
+"""The member that drives a change dies during it, for good: the others continue and agree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def coordinate(host: Host) -> None:
 
 
 async def listen(host: Host) -> None:
-    """Take part without a word."""
+    """Take part without sending."""
     with contextlib.suppress(NodeClosedError):
         async with node_of(host) as node:
             async for delivery in node:
@@ -50,7 +50,7 @@ async def listen(host: Host) -> None:
 
 
 async def drained(node: Node) -> list[bytes]:
-    """Return what has been delivered."""
+    """Return the messages delivered so far."""
     found = []
     with contextlib.suppress(TimeoutError):
         while True:

@@ -1,4 +1,4 @@
-"""Stores whose bytes were cut or flipped: a StoreError that says what to do, or nothing lost."""
+"""Stores with cut or flipped bytes: a StoreError that says what to do, or no loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOUR = ("a", "b", "c", "d")
 
 
 def used(protocol: str) -> tuple[bytes, list[bytes]]:
-    """Return the store of a node in the middle of everything: a view that ends, deliveries."""
+    """Return the store of a node in the middle of its work: a view that ends, deliveries."""
     network = Network(seed=1)
     disk = Disk(network)
     limits = Limits(linger_seconds=0, journal_bytes=1)
@@ -54,7 +54,7 @@ def used(protocol: str) -> tuple[bytes, list[bytes]]:
 
 
 def opened(protocol: str, checkpoint: bytes, entries: list[bytes]) -> str:
-    """Return what comes of opening such a store: nothing but StoreError may be raised."""
+    """Return the outcome of opening such a store, which may raise only StoreError."""
     try:
         machine, _ = Machine.restored(Setup("a", FOUR, protocol, {}), checkpoint, entries)
     except StoreError as error:
@@ -75,7 +75,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 def sealed_all(bodies: list[bytes]) -> list[bytes]:
-    """Return a checkpoint and the entries behind it with right checksums."""
+    """Return a checkpoint and the entries after it, with correct checksums."""
     made = [b""]
     for body in bodies:
         made.append(journal.sealed(body, made[-1]))
@@ -83,7 +83,7 @@ def sealed_all(bodies: list[bytes]) -> list[bytes]:
 
 
 def damaged_stores(protocol: str, count: int, seed: int) -> int:
-    """Damage a store so many times behind right checksums; return how many were refused."""
+    """Damage a store ``count`` times, with correct checksums; return how many were refused."""
     checkpoint, entries = used(protocol)
     assert opened(protocol, checkpoint, entries) == ""
     chance, refused = random.Random(f"{protocol} {seed}"), 0

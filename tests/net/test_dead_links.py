@@ -1,4 +1,4 @@
-"""Connections that lead nowhere, slow links, peers that are gone: noticed, told, mended."""
+"""Dead connections, slow links and lost peers: noticed, reported, repaired."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -20,7 +20,7 @@ from tests.net.test_tcp import SECONDS, Group, expect, free_ports
 
 
 class Gap:
-    """Passes bytes on to an address, until it is told to swallow those that come after."""
+    """Passes bytes on to an address, until it is told to swallow all further bytes."""
 
     def __init__(self, port: int, target: int) -> None:
         self.port = port

@@ -1,4 +1,4 @@
-"""How views end: with much to pass on and little room, and with transports that know addresses."""
+"""The end of views: with much to pass on and little room, and with addressed transports."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_two_calls_for_the_same_change_are_one_change() -> None:
 
 
 class Picky(NetworkTransport):
-    """A transport that has to be told its peers, and does not understand every address."""
+    """A transport that must be given its peers, and does not understand every address."""
 
     def __init__(self, network: Network, name: str) -> None:
         super().__init__(network, name)

@@ -1,4 +1,4 @@
-"""Frames of a liar, and what one member or an outsider did to nodes once: nothing comes of it."""
+"""Frames of a liar, and past attacks by a member or an outsider, do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greetings, addresses and settings: who is let in, and what is understood."""
+"""Greetings, addresses and settings: which are accepted and understood."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -77,7 +77,7 @@ def test_a_newcomer_with_another_protocol_is_told_so() -> None:
 
 
 class Line:
-    """As much of a transport as a connection uses."""
+    """The part of a transport that a connection uses."""
 
     def __init__(self) -> None:
         self.sent, self.is_open = b"", True

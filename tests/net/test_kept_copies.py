@@ -1,4 +1,4 @@
-"""Copies that members keep for one another until nobody lacks them: no more than needed."""
+"""Members keep copies for one another until no member lacks them, and no longer."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001

@@ -1,4 +1,4 @@
-"""One member that lies, or has lost its memory: refused and counted, and nobody stops for it."""
+"""A member that lies, or has lost its memory, is refused and counted, and stops no other."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -28,7 +28,7 @@ from tests.net.test_node import NAMES, node_on, take
 
 LIMITS = Limits(linger_seconds=0)
 RELAYED = ("server", "central", "hierarchy", "serial", "tree")
-"""Here the first packet of a message to b is for a."""
+"""Protocols in which the first packet of a message to b goes to a."""
 PLAIN = sorted(
     name
     for name, info in antecede.PROTOCOLS.items()

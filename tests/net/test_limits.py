@@ -1,4 +1,4 @@
-"""Limits of a node: what cannot work is refused at once, and a refused send changes nothing."""
+"""Limits of a node: impossible sends are refused at once, and change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.net.test_node import NAMES, node_on, take
 
 
 class Narrow(NetworkTransport):
-    """A transport that carries no frame of more than 300 kB, as NATS or TCP have their limits."""
+    """A transport that carries frames of at most 300 kB; NATS and TCP have limits too."""
 
     packet_bytes_max = 300_000
 

@@ -1,4 +1,4 @@
-"""Processes join and leave a running group: agreed, flushed, and whatever fails meanwhile."""
+"""Processes join and leave a running group, with agreement and flush, despite failures."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -387,7 +387,7 @@ def test_a_removed_process_cannot_go_on_from_its_store() -> None:
 
 
 ASKING = [name for name in ("optimal", "pruned", "matrix", "vectors") if name in PROTOCOLS]
-"""Protocols that multicast and wait for what they were told of."""
+"""Protocols that multicast and wait for messages that they have heard of."""
 
 
 @pytest.mark.parametrize("first", ["q", "r"])

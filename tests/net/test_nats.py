@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[NatsServer]:
 
 
 async def reached(condition: Callable[[], bool]) -> None:
-    """Wait until something is true."""
+    """Wait until a condition is true."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
@@ -52,7 +52,7 @@ async def expect(node: Node, count: int) -> list[bytes]:
 
 
 async def asked(server: NatsServer, work: Callable[[Any], Any]) -> Any:
-    """Ask JetStream something over a connection of its own."""
+    """Send JetStream a request over a separate connection."""
     client = await nats.connect(server.url())
     try:
         return await work(client.jetstream())

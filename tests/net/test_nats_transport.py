@@ -41,7 +41,7 @@ NAMES = ("a", "archive", "b")
 
 
 class Client:
-    """As much of a client as a session uses; it keeps what is published."""
+    """The part of a client that a session uses; it keeps published messages."""
 
     def __init__(self) -> None:
         self.published: list[tuple[str, bytes]] = []
@@ -162,7 +162,7 @@ def test_what_does_not_fit_into_the_queue_is_dropped(monkeypatch: pytest.MonkeyP
 
 
 class Node:
-    """Takes what a transport hands to its receiver."""
+    """A receiver that accepts everything from its transport."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, bytes]] = []
@@ -287,7 +287,7 @@ def test_a_failed_connection_is_closed_whatever_the_reason(
 
 
 class Stored:
-    """Readers, and a session that takes what they publish while there is room."""
+    """Readers, and a session that accepts their messages while there is room."""
 
     def __init__(self, room: int) -> None:
         self.told: list[str] = []

@@ -1,4 +1,4 @@
-"""Notes, records and parcels that are damaged, or say what cannot be: refused, with the reason."""
+"""Damaged or impossible notes, records and parcels are refused with the reason."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_journal_with_a_record_of_another_version_is_refused() -> None:
 
 
 def saved(change: Callable[[bytearray], None]) -> bytes:
-    """Return a checkpoint whose bytes were changed by another version, checksum and all."""
+    """Return a checkpoint as another version would write it, with a correct checksum."""
     body = bytearray(machine().checkpoint()[: -journal.CHECKSUM_BYTES])
     change(body)
     return bytes(body) + hashlib.blake2b(body, digest_size=journal.CHECKSUM_BYTES).digest()

@@ -95,7 +95,7 @@ def test_a_start_that_is_cancelled_leaves_the_address_of_the_metrics_free(steps:
 
 
 def certificates(folder: Path, *names: str, days: int = 365, ago: int = 0) -> None:
-    """Make certificates as if some days ago; replace those that are there."""
+    """Make certificates dated some days ago; replace existing ones."""
     certs = pytest.importorskip("antecede.net.transports.certs", reason="needs cryptography")
 
     class Then(dt.datetime):

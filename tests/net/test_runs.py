@@ -1,4 +1,4 @@
-"""Runs of packets: short in frames, the same packets once read, and no way to harm a node."""
+"""Runs of packets are short in frames, read back as the same packets, and cannot harm a node."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -195,12 +195,12 @@ Parcels = list[tuple[int, bytes]]
 
 @dataclass
 class Twin:
-    """A machine that takes the short cut where it can, and one that never does."""
+    """A machine that takes the short cut when it can, and one that never does."""
 
     name: str
     options: dict[str, object]
     short: int = 0
-    """How many messages went by the short cut."""
+    """The number of messages that took the short cut."""
     given: list[tuple[MessageId, tuple[str, ...], bytes, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -219,7 +219,7 @@ class Twin:
         quick.send(dests, payload, None)
 
     def out(self) -> dict[str, Parcels]:
-        """Return the packets of the quick machine; both must have the same, once spelt out."""
+        """Return the quick machine's packets; written out, both machines' must be equal."""
         made: dict[str, Parcels] = {}
         quick = {channel.name: packets for channel, packets in self.quick.into.packets.items()}
         for channel, packets in self.slow.into.packets.items():
@@ -271,7 +271,7 @@ class Twin:
 
 
 class Exchange:
-    """Four twins that send at random; their frames arrive whenever it pleases."""
+    """Four twins that send at random; their frames arrive at random times."""
 
     def __init__(self, seed: int, options: dict[str, object]) -> None:
         self.chance = random.Random(seed)
@@ -301,7 +301,7 @@ class Exchange:
         twin.take(source, frame, self.chance.choice((9, 1 << 20)))
 
     def run(self) -> int:
-        """Return how many messages went by the short cut."""
+        """Return how many messages took the short cut."""
         chance = self.chance
         for _ in range(60):
             name = chance.choice(FOUR)

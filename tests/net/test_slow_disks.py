@@ -1,4 +1,4 @@
-"""The group changes while a slow disk still saves what concerns the process that is removed."""
+"""The group changes while a slow disk still saves data about the removed process."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001

@@ -1,7 +1,7 @@
 """Nodes over TLS, killed, added and removed at random: ``make soak`` in a quarter of a minute.
 
-Nodes wait more than they work, so both soaks run at the same time. To start a node costs more than
-to run it: the pauses between kills are longer than in ``make soak``.
+Nodes wait more than they work, so both soaks run at the same time. Starting a node costs more than
+running it, so the pauses between kills are longer than in ``make soak``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Soaks = dict[str, Future[str]]
 
 @pytest.fixture(scope="module")
 def soaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaks]:
-    """Start both; each test waits for its own."""
+    """Start both soaks; each test waits for its own."""
 
     def room(name: str) -> Path:
         return tmp_path_factory.mktemp(name)

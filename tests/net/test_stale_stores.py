@@ -1,4 +1,4 @@
-"""Old copies of a store: found out by both sides before harm is done, with words that help."""
+"""Old copies of a store: both sides notice before harm is done, and say how to continue."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -212,7 +212,7 @@ def test_entries_that_are_lost_or_stand_elsewhere_are_noticed(damage: str) -> No
 
 
 def lie(node: Node) -> bytes:
-    """Return a frame of this node that acknowledges what was never sent."""
+    """Return a frame of this node that acknowledges packets never sent."""
     assert node._driver is not None
     machine, mark = node._driver.machine, node._driver.outgoing.mark
     met = machine.met["a"]

@@ -1,4 +1,4 @@
-"""Stores that cannot be used, and disks that fail: said in one line, and nothing is lost."""
+"""Unusable stores and failing disks: reported in one line, without loss."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001

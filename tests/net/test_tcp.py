@@ -34,7 +34,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Group:
-    """Addresses of a few nodes on loopback, and a maker of them."""
+    """Addresses of a few nodes on loopback, and a function that makes these nodes."""
 
     def __init__(self, names: Iterable[str], **shared: Any) -> None:
         self.names = tuple(names)
@@ -109,7 +109,7 @@ def test_a_broken_connection_is_opened_again_and_nothing_is_lost() -> None:
 
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
-    """Return whether the other side closes the connection without a word."""
+    """Return whether the other side closes the connection without an answer."""
     async with asyncio.timeout(SECONDS):
         try:
             said = await reader.read()
@@ -141,7 +141,7 @@ async def attack(group: Group) -> None:
         writer.write(data)
         assert await is_closed(reader), data
         writer.close()
-    # A peer that sends a frame of 2 GiB, garbage as a frame, and a packet that is none.
+    # A peer that sends a frame of 2 GiB, garbage as a frame, and an invalid packet.
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(greeted)
     async with asyncio.timeout(SECONDS):
@@ -218,7 +218,7 @@ def test_only_the_right_certificate_opens_the_door(
     make_certificates(tmp_path / "theirs", ["b"])
 
     async def knock(group: Group, tls: Tls | None, name: str) -> bool:
-        """Greet node a as ``name``; return whether we are let in."""
+        """Greet node a as ``name``; return whether we are accepted."""
         context = tls.context(is_server=False) if tls else None
         frame = tcp.greeting(name, "a")
         try:

@@ -1,4 +1,4 @@
-"""Answers that are neither lost nor doubled, and messages that never come."""
+"""Answers are neither lost nor duplicated, even if messages never come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMITS = Limits(linger_seconds=0)
 
 
 async def shop(handle: Any, seed: int) -> list[bytes]:
-    """Let b answer orders of a, and crash again and again; return the answers that a got."""
+    """Let b answer orders of a, and crash repeatedly; return the answers that a got."""
     network = Network(seed=seed)
     host, invoices = Host(network, "b"), list[bytes]()
 

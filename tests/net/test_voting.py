@@ -1,4 +1,4 @@
-"""Votes on the next view, in any order: whatever is lost, late or told twice, one change wins."""
+"""Votes on the next view, in any order: even if lost, late or repeated, one change wins."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001
@@ -24,7 +24,7 @@ RUNS = some(900)
 
 
 class Voter:
-    """A member without its network and disk: what it tells lies in ``world`` until it is taken."""
+    """A member without network and disk: its votes stay in ``world`` until they arrive."""
 
     def __init__(self, name: str, world: World) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Voter:
         self.start()
 
     def start(self) -> None:
-        """Forget what is not saved: the attempt that is under way."""
+        """Forget the current attempt, which is not saved."""
         others = dict.fromkeys(name for name in NAMES if name != self.name)
         self.voting = Voting(
             self.name,
@@ -47,18 +47,18 @@ class Voter:
         )
 
     def enter(self, kind: int, ballot: Ballot, value: bytes = b"") -> None:
-        """Save a promise, or what was accepted."""
+        """Save a promise or an accepted change."""
         self.machine.change(Input(kind, ballot.proposer, 0, ballot.round, value))
 
     def want(self, name: str) -> None:
-        """Wish that a process is removed, and propose that."""
+        """Want a process removed, and propose it."""
         group = self.machine.group
         if name in group.members:
             self.machine.change(Input(journal.WISH, name, group.members[name].joined))
             self.voting.propose()
 
     def learn(self, data: bytes) -> None:
-        """Note what was decided; nobody may have learnt anything else."""
+        """Note the decision; no member may have learnt another one."""
         change = Change.decoded(data)
         decided = self.world.decided.setdefault(change.number, change)
         assert decided == change, f"{self.name} learns to {change}, another one to {decided}"
@@ -117,7 +117,7 @@ def test_a_proposer_that_has_promised_another_tries_again_above_it(rivals: World
 
 
 def play(seed: int) -> World:
-    """Let members wish, tick, crash and vote at random; votes are lost, late and told twice."""
+    """Let members wish, tick, crash and vote at random; votes are lost, late and repeated."""
     chance, world = random.Random(seed), World()
     loss, again = chance.choice((0.0, 0.1, 0.3)), chance.choice((0.0, 0.2))
     for _ in range(chance.randint(2, 3)):

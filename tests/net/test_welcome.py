@@ -1,4 +1,4 @@
-"""Who is taken in: a newcomer believes a majority of those who were members before."""
+"""Joining: a newcomer believes a majority of the previous members."""
 
 from __future__ import annotations
 

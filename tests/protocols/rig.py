@@ -27,7 +27,7 @@ Options = Mapping[str, object]
 Groups = Mapping[str, tuple[str, ...]]
 
 RING: Groups = {"A": ("a", "b"), "B": ("a", "c"), "C": ("b", "c", "d"), "D": ("a", "d", "e")}
-"""Overlapping groups that form rings: the hard case for what travels along."""
+"""Overlapping groups that form rings: the hard case for the control that travels along."""
 
 
 def scripts(
@@ -58,7 +58,7 @@ def scripts(
 def chosen_casts(
     protocol: str, casts: Sequence[Cast] | None = None, groups: Groups | None = None
 ) -> Sequence[Cast]:
-    """Return the casts asked for; by default groups where there are some, else all others."""
+    """Return the requested casts; by default groups if there are any, else all others."""
     if casts is not None:
         return casts
     if groups:
@@ -77,7 +77,7 @@ def campaign(
     sizes: Sequence[int] = (2, 3, 4, 5),
     steps: int = 60,
 ) -> list[World]:
-    """Run random scripts under the oracle; return the worlds for more questions."""
+    """Run random scripts under the oracle; return the worlds for further checks."""
     chosen = chosen_casts(protocol, casts, groups)
     return [
         run_script(script, protocol, options=options, drain=Random(7))
@@ -88,7 +88,7 @@ def campaign(
 
 
 def forged(packet: Packet, **changes: object) -> Packet:
-    """Return a packet that differs in some parts: what no endpoint makes, but a liar may."""
+    """Return a packet with some parts changed: no endpoint makes it, but a liar may."""
     content = packet.content
     names = ("sender", "seq", "dests", "payload", "control")
     parts = {name: changes.pop(name, getattr(content, name)) for name in names}
@@ -98,7 +98,7 @@ def forged(packet: Packet, **changes: object) -> Packet:
 
 
 def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = ".") -> None:
-    """Each of these packets is a PeerError and changes nothing."""
+    """Check that each of these packets raises PeerError and changes nothing."""
     before = endpoint.state()
     for packet in packets:
         with pytest.raises(PeerError, match=match) as caught:
@@ -108,7 +108,7 @@ def assert_refused(endpoint: Endpoint, packets: Iterable[Packet], match: str = "
 
 
 def assert_damage_is_harmless(world: World, count: int = 40) -> None:
-    """Packets with changed bytes are refused, or are other valid packets in their only form."""
+    """Check that packets with changed bytes are refused, or are other valid packets."""
     codec, rng, refused = Codec(world.view), Random(world.protocol), 0
     for packet in world.packets[:count]:
         data = codec.encode(packet)
@@ -134,7 +134,7 @@ def assert_damage_is_harmless(world: World, count: int = 40) -> None:
 def assert_restarts(
     protocol: str, options: Options | None = None, sizes: Sequence[int] = (4, 5)
 ) -> None:
-    """Endpoints that are saved and restored all the time go on as if never stopped."""
+    """Check that constantly saved and restored endpoints behave as if never stopped."""
     for pull in (False, True):
         for script in scripts(chosen_casts(protocol), 3, sizes=sizes, pull=pull):
             plain = run_script(script, protocol, options=options)
@@ -181,7 +181,7 @@ def caught(
 
 
 def control_of(world: World, sender: str, seq: int, dest: str) -> object:
-    """Return what a message carried to one destination."""
+    """Return the control that a message carried to one destination."""
     return next(
         packet.control
         for packet in world.packets
@@ -190,5 +190,5 @@ def control_of(world: World, sender: str, seq: int, dest: str) -> object:
 
 
 def delivered(world: World, process: str) -> list[tuple[str, int]]:
-    """Return what a process delivered, in order."""
+    """Return the messages that a process delivered, in order."""
     return [tuple(message) for message in world.history.deliveries(process)]  # type: ignore[misc]

@@ -26,7 +26,7 @@ MEMBERS = ("a", "b", "c", "d")
 IN_FLIGHT_MAX = 12
 PARTS = 10
 GROWTH_MAX, SLACK_BYTES = 1.3, 100
-"""How much larger than after the first part the state may be in the end."""
+"""How much larger the state may be at the end than after the first part."""
 
 
 class Size(NamedTuple):
@@ -50,7 +50,7 @@ class Soak:
         self.sent = self.copies = self.delivered = 0
 
     def run(self, messages: int) -> Size:
-        """Send so many messages, let everything arrive, and measure."""
+        """Send ``messages`` messages, let everything arrive, and measure."""
         for _ in range(messages):
             self._send()
             limit = 0 if self.info.blocking else self.rng.randint(0, IN_FLIGHT_MAX)

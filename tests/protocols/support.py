@@ -1,6 +1,6 @@
 """What the tests of single protocols share: scripts in bulk, snapshots, refusals, mutants.
 
-Mutants are rules with one wrong step, so they know the inside of the rules that they change.
+Mutants are rules with one wrong step, so they depend on the internals of the rules they change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def promise_broken_by(
     options: Mapping[str, object] | None = None,
     promises: Iterable[str] | None = None,
 ) -> str:
-    """Return the first promise that a broken protocol breaks; fail if nothing shows."""
+    """Return the first promise that a broken protocol breaks; fail if it breaks none."""
     for script in scripts(count, casts, ranks=ranks, pull=pull):
         try:
             run(

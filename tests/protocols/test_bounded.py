@@ -53,7 +53,7 @@ def entries_of(ep: Endpoint) -> int:
 def run_within(
     script: Script, k: int, column: str = "fullest", rules: type[Bounded] | None = None
 ) -> World:
-    """Run a script; check after every step that nobody keeps or sends more than k entries."""
+    """Run a script; check after every step that no process keeps or sends more than k entries."""
     world = World(
         "bounded",
         script.members,

@@ -27,7 +27,7 @@ def satisfied(matrix: Matrix, process: Process) -> bool:
 
 
 class Run:
-    """Processes on a network that reorders, and what was found to imply what."""
+    """Processes on a network that reorders, and the implications found between matrices."""
 
     def __init__(self, seed: int, k: int, kind: type[Process], *, width: int) -> None:
         self.rng, self.width = Random(seed), width

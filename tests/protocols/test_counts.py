@@ -14,7 +14,7 @@ from tests.protocols.rig import forged
 from tests.support.liars import WITH_CONTROL, Net, lie
 
 HUGE = (COUNT_MAX - 1, COUNT_MAX, COUNT_MAX + 1, 1 << 62, (1 << 63) - 1, 1 << 70)
-#: These carry nothing about the sends of the receiver that could be too much.
+#: Protocols whose packets carry no count of the receiver's sends that could be too high.
 SAY_NOTHING_OF_MINE = {"phases", "probabilistic", "server", "two_hop"}
 
 
@@ -66,7 +66,7 @@ def attacks(packet: Packet, count: int) -> Iterator[Packet]:
 
 
 def dests(name: str) -> tuple[str, ...]:
-    """Return whom c may send to."""
+    """Return the destinations that c may send to."""
     if "multicast" in PROTOCOLS[name].casts or "unicast" in PROTOCOLS[name].casts:
         return ("a",)
     return ("a", "b", "m")

@@ -1,4 +1,4 @@
-"""A new protocol is one module: everything that goes over the protocols takes it up."""
+"""A new protocol is one module: everything that iterates over protocols includes it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ assert metrics["model_bytes_per_copy"] == 36 and metrics["entries_per_copy"] == 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package to which one module was added, and nothing else changed."""
+    """A copy of the package with one module added, and nothing else changed."""
     root = tmp_path_factory.mktemp("copy")
     shutil.copytree(SOURCE, root / "antecede", ignore=IGNORED)
     text = (SOURCE / "protocols" / "matrix.py").read_text(encoding="utf-8")

@@ -76,7 +76,7 @@ def drop(world: World, process: str, unit: Unit) -> None:
 
 
 def overtakes(world: World, process: str, unit: Unit) -> bool:
-    """Let the process send to the unit's destination; tell whether that overtakes the message."""
+    """Let the process send to the unit's destination; return whether that overtakes the message."""
     message, dest = unit
     last = world.send(process, [dest])
     for packet in [p for p in world.in_flight if p.dest == dest and p.message != message]:
@@ -125,7 +125,7 @@ def thin(world: World, packet: Packet, unit: Unit) -> None:
 
 
 def last_units(script: Script) -> list[tuple[list[Event], Unit]]:
-    """Return units that a process learnt by its last delivery only, with the past of that."""
+    """Return units that a process learnt only by its last delivery, with that delivery's past."""
     world = run_script(script, "optimal")
     found = []
     for place, event in enumerate(world.history.events):

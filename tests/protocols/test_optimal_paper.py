@@ -162,7 +162,7 @@ def newest(found: list[Entry], sender: str) -> int:
 
 
 def dests_of(found: list[Entry], message: MessageId) -> frozenset[str] | None:
-    """What is said of a message: None if it is unknown, no destinations if that is implied."""
+    """Return a message's destinations in a log: None if unknown, none if that is implied."""
     for sender, clock, dests in found:
         if (sender, clock) == message:
             return frozenset(dests)
@@ -179,7 +179,7 @@ def never_more(before: list[Entry], after: list[Entry], members: tuple[str, ...]
 
 
 class Watched:
-    """A world whose every edge of the computation graph is held against the lemmas."""
+    """A world that checks every edge of the computation graph against the lemmas."""
 
     def __init__(self, script: Script, options: dict[str, object]) -> None:
         self.world = World("optimal", script.members, options=options, fifo=script.fifo)

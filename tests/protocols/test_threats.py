@@ -1,7 +1,7 @@
 """What one malicious member can do under each protocol; docs/threat-model.md states the results.
 
 The members are a, b, c and the malicious m, who has no special role unless a test gives it one. A
-lie is a packet that m would send in a world that never was, so it always has a valid form.
+lie is a packet that m would send in an invented world, so it always has a valid form.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_a_lie_about_a_third_party_stops_others(name: str) -> None:
 
 
 def what_was(fiction: Net) -> None:
-    """Say what is true: c sent to m, a sent to c, then to b and m, and a's message to c is late."""
+    """Tell the truth: c sent to m, a sent to c, then to b and m, and a's message to c is late."""
     fiction.send("c", "m")
     fiction.run()
     a_sends(fiction)

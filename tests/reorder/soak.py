@@ -1,4 +1,4 @@
-"""Kill queries of every kind at random and check all that came out: for `make soak`.
+"""Kill queries of every kind at random and check their whole output: for `make soak`.
 
 Rows come as Parquet, JSON, CSV, messages of NATS and packets, and go to files, to a `foreachBatch`
 that appends, and to a stream of NATS. Effects often come some batches before their causes. Driver,
@@ -126,13 +126,13 @@ def soak(kind: str, folder: Path, kills: int, seed: int) -> None:
 
 
 def _ended(words: list[str]) -> str | None:
-    """Run a query to its end; return what it said if it failed."""
+    """Run a query to its end; return its output if it failed."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False)
     return done.stderr if done.returncode else None
 
 
 def _killed(case: Case, number: int, rng: random.Random) -> bool:
-    """Start a query, kill it after a batch; tell whether that was within another one."""
+    """Start a query, kill it after a batch; return whether that was during another batch."""
     with subprocess.Popen(case.words(number), stderr=subprocess.PIPE, text=True) as query:
         assert query.stderr is not None
         said = ""

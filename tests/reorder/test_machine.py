@@ -64,7 +64,7 @@ class Driver:
         return rows
 
     def _take_turns(self) -> None:
-        """Go on with the copy that another worker has, which lacks some batches."""
+        """Continue with another worker's copy, which lacks some batches."""
         head = read_head(self.store)
         self.bucket, self.spare = self.spare, self.bucket
         is_of_this_state = self.bucket.trail and self.bucket.trail[-1] in head["trail"]

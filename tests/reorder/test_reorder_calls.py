@@ -33,7 +33,7 @@ with claimed(map(Path, sys.argv[1:])):
 
 @pytest.fixture
 def come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder to read; no test here gets as far as to start Spark."""
+    """Return a folder to read; no test here gets as far as starting Spark."""
 
     def started(*_: object, **__: object) -> None:
         pytest.fail("Spark was started")

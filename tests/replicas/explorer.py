@@ -25,7 +25,7 @@ Copies = frozenset[tuple[int, str]]
 
 
 class Node(NamedTuple):
-    """A write, with all that it depends on."""
+    """A write and everything that it depends on."""
 
     writer: str
     clock: int
@@ -58,7 +58,7 @@ class Situation(NamedTuple):
 
 
 class Explorer:
-    """One exploration; whatever is wrong raises :class:`NotCausalError`."""
+    """One exploration; any error raises :class:`NotCausalError`."""
 
     def __init__(self, processes: int, writes: int, fetches: int, *, full: bool = False) -> None:
         self.members = tuple("abcd"[:processes])
@@ -96,7 +96,7 @@ class Explorer:
 
     def _following(self, situation: Situation) -> list[Situation]:
         found = []
-        # At first all processes are alike: whoever begins is called a.
+        # At first all processes are alike: the one that begins is called a.
         active = self.members[:1] if situation == self.first else self.members
         for place, process in enumerate(active):
             mine = frozenset(d for d in situation.flying if self.codec.route(d)[1] == process)
@@ -122,7 +122,7 @@ class Explorer:
         return found
 
     def _reach(self, local: int, waiting: frozenset[bytes]) -> list[tuple[int, frozenset[bytes]]]:
-        """Return where a process can come by silent steps."""
+        """Return the states that a process can reach by silent steps."""
         key = (local, waiting)
         if key not in self.reaches:
             rests, seen = [key], {key}
@@ -242,7 +242,7 @@ class Explorer:
         return one._replace(past=past)
 
     def _check_end(self, local: int) -> None:
-        """If nothing more comes, a process must not hold anything."""
+        """Check that a process holds nothing once no more packets come."""
         if self.replicas[local].held:
             msg = f"{self.locals[local].process} holds something forever"
             raise NotCausalError(msg)

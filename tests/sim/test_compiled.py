@@ -1,4 +1,4 @@
-"""What the kernels' speed and safety depend on: private options, bounds, and mutants that fail."""
+"""Conditions of the kernels' speed and safety: private options, bounds, and mutants that fail."""
 
 # White box: it looks into private attributes.
 # ruff: noqa: SLF001

@@ -1,4 +1,4 @@
-"""Workloads are what they say: distributions, triggers, FIFO channels, replayed traffic."""
+"""Workloads are as described: distributions, triggers, FIFO channels, replayed traffic."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Driver:
     errors: Path
 
     def begin(self, code: str) -> None:
-        """Let it run ``code``, in which ``spark`` is the session and ``say`` answers."""
+        """Make the driver run ``code``, in which ``spark`` is the session and ``say`` answers."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(textwrap.dedent(code)) + "\n")
         self.process.stdin.flush()
@@ -106,7 +106,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def probed(cluster: Cluster, driver: Driver) -> Any:
-    """Return how many cores there are, and what tasks say of their Python and their files."""
+    """Return the number of cores, and the tasks' reports on their Python and their files."""
     driver.begin(
         f"""
         import pyarrow as pa
@@ -134,7 +134,7 @@ def probed(cluster: Cluster, driver: Driver) -> Any:
 
 @pytest.fixture
 def lend_kernels(probed: Any) -> Callable[[], None]:
-    """Return what copies kernels that this machine has compiled to the copy of the executors."""
+    """Return a function that copies this machine's compiled kernels to the executors' copy."""
     return lambda: lend_kernels_to(Path(probed[1][0]["path"]).parents[1])
 
 

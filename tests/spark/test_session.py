@@ -1,4 +1,4 @@
-"""Starting Spark: which Java, which master, and what is said when it cannot be."""
+"""Starting Spark: which Java, which master, and the errors when it cannot start."""
 
 from __future__ import annotations
 

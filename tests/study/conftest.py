@@ -46,7 +46,7 @@ METRICS = (
 
 @pytest.fixture(scope="session")
 def points() -> list[dict[str, Any]]:
-    """Return points for every experiment but traffic, made up but of the right shape."""
+    """Return points for every experiment except traffic, made up but of the right shape."""
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for experiment in EXPERIMENTS.values():
         for number, case in enumerate(experiment.cases(QUICK)):
@@ -89,7 +89,7 @@ def differences(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def overview() -> list[dict[str, Any]]:
-    """Return what was run, made up."""
+    """Return a made-up overview of the runs."""
     names = (
         "experiment",
         "series",

@@ -1,4 +1,4 @@
-"""Open questions are answered, or not, by the figures of their experiments."""
+"""The figures of experiments decide whether open questions are answered."""
 
 from __future__ import annotations
 

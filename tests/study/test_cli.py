@@ -1,4 +1,4 @@
-"""``antecede study`` as people call it: results, wrong calls, interruption, resumption."""
+"""``antecede study`` as users call it: results, wrong calls, interruption, resumption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two processes draw what one would."""
+"""Two processes draw the same figures as one."""
 
 from __future__ import annotations
 

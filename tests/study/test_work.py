@@ -1,4 +1,4 @@
-"""The counted steps are what they are called: worst logs, and the same outcome as the paper's."""
+"""The counted steps are as named: worst logs, and the same outcome as the paper's steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_worst_log_is_that_of_theorem_8(n: int) -> None:
 
 
 def some_log(rng: Random) -> Log:
-    """Return a log of four processes, of which no two entries of a sender name a process."""
+    """Return a log of four processes in which no two entries of a sender name the same process."""
     log: Log = {}
     for sender in range(4):
         for clock in rng.sample(range(1, 5), 2):

@@ -29,7 +29,7 @@ EDGES = (0x00, 0x01, 0x7F, 0x80, 0xBF, 0xC0, 0xDF, 0xE0, 0xE8, 0xEF, 0xF1, 0xF3,
 
 @dataclass
 class Seeds:
-    """What one protocol's run produced."""
+    """The packets and snapshots of one protocol's run."""
 
     run: Run
     codec: Codec
@@ -56,7 +56,7 @@ class Campaign:
         ]
 
     def step(self) -> None:
-        """Damage one seed and see what comes of it."""
+        """Damage one seed and check the outcome."""
         seeds = self.chance.choice(self.seeds)
         if self.chance.random() < 0.75:
             data = damaged(self.chance, self.chance.choice(seeds.packets), seeds.packets)
@@ -129,7 +129,7 @@ def seeds_of(protocol: str, options: dict[str, object], count: int, seed: int) -
 
 
 def altered(chance: random.Random, data: bytes) -> bytes:
-    """Return a snapshot in which one value is another."""
+    """Return a snapshot with one value replaced."""
     record = json.loads(data)
     places: list[tuple[Any, Any]] = []
     rest = [record]

@@ -1,4 +1,4 @@
-"""Numbers as bytes: what no writer writes, readers refuse."""
+"""Numbers as bytes: readers refuse forms that no writer produces."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Snapshots: what was saved goes on as if never stopped; what no endpoint has is refused."""
+"""Snapshots: a restored endpoint behaves as if never stopped; impossible ones are refused."""
 
 import json
 
