@@ -57,9 +57,9 @@ def test_slices_of_a_log_give_the_same_tables_and_diagrams(
     assert len(sliced.rows) == len(whole.rows) == 8_000
 
 
-@pytest.mark.parametrize("kept", [10**9, 0])
+@pytest.mark.parametrize("share", [0.5, 0.0])
 def test_small_files_are_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     path = write(tmp_path / "log.parquet", make_log(2_000, 6), 200)
     read = Counter[int]()
@@ -70,11 +70,11 @@ def test_small_files_are_read_once(
 
     monkeypatch.setattr(row_group_windows, "read_groups", count)
     monkeypatch.setattr(api, "read_groups", count)
-    monkeypatch.setattr(api, "KEPT_MAX", kept)
+    monkeypatch.setattr(api, "KEPT_SHARE", share)
     found = audit_here([Source(path)], engine="local")[""]
     late = found.audit.records["violations"]
     assert len(neighbourhoods(found.rows, late[:12])) == 12
-    assert (set(read.values()) == {1}) is (kept > 0)
+    assert (set(read.values()) == {1}) is (share > 0)
 
 
 def test_slices_of_damaged_logs_give_the_same_answers(

@@ -33,7 +33,8 @@ from antecede.audit.log_rows import FrameRows, TableRows
 from antecede.audit.plain import WORST
 from antecede.audit.results import require_windows
 from antecede.audit.row_group_windows import (
-    KEPT_MAX,
+    BYTES_PER_EVENT,
+    KEPT_SHARE,
     OVERLAP_MAX,
     Kept,
     RowGroup,
@@ -73,6 +74,7 @@ from antecede.events.inputs import log_of
 from antecede.events.rule import Event, Rejected
 from antecede.events.sources import Log, refuse_empty, sorted_out, why_unauditable
 from antecede.events.tables import CLOCK, EVENT_COLUMNS
+from antecede.memory import machine_bytes
 from antecede.spark.frames import frame_of, plain_frame, rejected_rows, renamed_frame
 from antecede.spark.tasks import no_collection
 
@@ -163,7 +165,8 @@ def audit_groups(groups: list[RowGroup], asked: Asked) -> Audit:
     """Check row groups in this process, a few at a time."""
     events = sum(group.rows for group in groups)
     count = max(os.cpu_count() or 1, events // SLICE)
-    read = Kept(groups) if events <= KEPT_MAX else read_groups
+    is_small = events * BYTES_PER_EVENT <= KEPT_SHARE * machine_bytes()
+    read = Kept(groups) if is_small else read_groups
 
     def arranged(salt: int) -> Arrangement:
         found = RowGroupWindows(

@@ -38,8 +38,8 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 THREADS_MAX = 4
 #: If all windows together would read the log more often than this, use shuffled windows.
 OVERLAP_MAX = 1.7
-#: In this process, row groups with no more events than this in total are read once and kept.
-KEPT_MAX = 4_000_000
+#: In this process, row groups are read once and kept if they take no more of its memory.
+KEPT_SHARE, BYTES_PER_EVENT = 1 / 8, 100
 
 
 @dataclass(frozen=True)
