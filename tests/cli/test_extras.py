@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -69,6 +70,29 @@ def test_a_small_log_is_audited_with_the_standard_library(log: Path, tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "out" / "violations.csv").read_text().startswith("process,message,sender")
     assert "Causal order was kept" in (tmp_path / "out" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "the log has no events"),
+        ("hello\n", "line 1 of log.jsonl: not JSON"),
+    ],
+)
+def test_with_the_standard_library_a_file_without_events_is_refused_as_such(
+    content: str, told: str, log: Path, tmp_path: Path
+) -> None:
+    log.write_text(content)
+    done = without("numpy,numba,pyarrow", "audit", log, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "pyarrow" not in done.stderr
+
+
+def test_with_the_standard_library_a_torn_first_line_is_left_out(log: Path, tmp_path: Path) -> None:
+    log.write_text('{"process": "a", "seq": 0, "ki\n' + LOG.lstrip())
+    done = without("numpy,numba,pyarrow", "audit", log, "--json", "--out", tmp_path / "out")
+    assert json.loads(done.stdout)["result"]["rejected"] == 1
 
 
 def test_simulate_needs_neither(tmp_path: Path) -> None:

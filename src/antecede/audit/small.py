@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,8 +52,17 @@ def _looks_like(path: Path, form: str) -> bool:
         first = next((line for line in file if line.strip()), "").strip()
     if form == "csv":
         return set(EVENT_COLUMNS_NEEDED) <= {name.strip(' "') for name in first.split(",")}
+    if not has_arrow() and not _is_record(first):
+        return True  # an empty or a torn line: no other reader could say more
     names = {"process", "kind"} <= {*_KEY.findall(first)}
     return first.startswith("{") and first != "{" and names and not _WRAPPED.search(first)
+
+
+def _is_record(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return line == "{"  # a record of several lines
 
 
 def audit_small(paths: Sequence[Path], form: str, asked: Asked) -> dict[str, AuditedFile] | None:
