@@ -404,8 +404,8 @@ def test_results_name_units_marks_and_what_was_left_out(
     assert ("central", "run†") in rows
     assert f"Ran only on the first {result['beginning_messages']:,} messages" in shown
     page = (tmp_path / "o" / "index.html").read_text()
-    for head in ("model bytes/copy", "wire bytes/copy", "total bytes/copy", "added ms/copy"):
-        assert f'<th scope="col">{head}' in page
+    for head in ("model bytes", "wire bytes", "total bytes", "added ms"):
+        assert f'<th scope="col">{head} per copy' in page
     assert "<dt>central†</dt>" in page
 
 

@@ -39,7 +39,7 @@ from antecede.cli.options import (
     say_rejected,
     sources_of,
 )
-from antecede.cli.shown import say
+from antecede.cli.shown import say, told_if_slow
 from antecede.errors import UsageError
 from antecede.events.lines import ours
 from antecede.events.tables import SENT_TWICE
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from antecede.audit.verdicts import Asked
     from antecede.events.log import Source
 
+STARTING = "starting Spark to audit in windows"
 #: The help's panels for options about the verdict, and about other tools.
 _VERDICT, _TOOLS = "Verdict and exit status", "For other tools"
 AssumeComplete = Annotated[
@@ -274,9 +275,9 @@ class _Call:
             if audited is None:
                 from antecede.spark.session import session
 
-                typer.echo("antecede: starting Spark to audit in windows", err=True)
-                spark = session(app="antecede-audit", **self.spark)
-                audited = run.on(sessions.enter_context(spark))
+                with told_if_slow(STARTING):
+                    spark = sessions.enter_context(session(app="antecede-audit", **self.spark))
+                audited = run.on(spark)
                 if not self.spark["master"]:
                     _hint(sum(one.audit.summary["events"] for one in audited.values()))
             allowed = {
