@@ -324,6 +324,5 @@ def test_the_command_says_that_a_small_log_needs_no_spark(
     app.command()(command)
     done = CliRunner().invoke(app, [str(path), "--windows", "2", "--out", str(tmp_path / "out")])
     assert done.exit_code == 1, done.output
-    begun, hint = done.stderr.splitlines()
-    assert begun == "antecede: starting Spark to audit in windows"
+    (hint,) = done.stderr.splitlines()
     assert re.fullmatch(r"antecede: \d+ events are few; --local is faster \(.*\)", hint)
