@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from antecede.check import World, explore, random_script, run_script
-from antecede.check.promises import BrokenPromiseError
+from antecede.check.promises import BrokenPromiseError, Script
 from antecede.endpoint.messages import Message, Packet
 from antecede.endpoint.registry import endpoint, size
 from antecede.endpoint.rules import Rules
@@ -199,3 +199,40 @@ def test_wrong_calls() -> None:
         endpoint("optimal", process="a", members=("a", "b")).link("b")
     with pytest.raises(UsageError, match="flooding does not go by time"):
         one.tick(1)
+
+
+def test_what_arrives_after_it_was_declared_lost_stays_lost() -> None:
+    """A process may hold it, to pass it on, while it skips another process."""
+    everyone = ("a", "b", "c", "d")
+    steps = (
+        ("send", "b", ("a", "c", "d"), None),
+        ("packet", "b", "c", 1, False),
+        ("send", "c", ("a", "b", "d"), None),
+        ("send", "c", everyone, None),
+        ("packet", "c", "d", 2, False),
+        ("link", "c", "a"),
+        ("send", "b", ("a", "c", "d"), None),
+        ("packet", "c", "d", 1, False),
+        ("packet", "d", "a", 1, False),
+        ("crash", "c", 15813),
+        ("packet", "c", "b", 2, False),
+        ("packet", "c", "b", 3, False),
+        ("skip", "a", "c", None),
+        ("skip", "b", "c", None),
+        ("send", "b", ("a", "c", "d"), None),
+        ("crash", "b", 10017),
+        ("packet", "b", "a", 4, False),  # c:2, behind what is lost
+        ("skip", "d", "b", None),
+        ("packet", "b", "a", 3, False),
+        ("packet", "d", "a", 2, False),
+        ("packet", "c", "d", 4, False),
+        ("skip", "d", "c", None),
+        ("packet", "b", "a", 5, False),
+        ("skip", "a", "b", None),
+        ("packet", "b", "a", 2, False),
+    )
+    ring = {"links": (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"))}
+    world = run_script(
+        Script(everyone, steps), "flooding", options=ring, promises=("liveness",), drain=0
+    )
+    assert ("c", 2) not in delivered(world, "a")

@@ -252,7 +252,8 @@ class World:
     def skip(self, process: str, source: str, upto: int | None = None) -> None:
         """Let ``process`` declare messages of ``source`` lost, up to a number or all of them."""
         self.steps.append(("skip", process, source, upto))
-        self._arrived[process] |= dict.fromkeys(self.endpoints[process].waiting())
+        here = self.endpoints[process].waiting()
+        self._arrived[process] |= {one: None for one in here if not self.is_lost(process, one)}
         limits = self._limits[process]
         limits[source] = max(limits.get(source, 0), GONE if upto is None else upto)
         self._carry_out(process, self.endpoints[process].skip(source, upto))
