@@ -1,11 +1,16 @@
 """tree: messages along a tree of links that keep order."""
 
+from typing import Any
+
 import pytest
 
+import antecede
+from antecede import Codec
 from antecede.check import World
+from antecede.check.campaign import judge, script_for
 from antecede.endpoint.messages import Message, Need, Packet
 from antecede.endpoint.registry import endpoint, size
-from antecede.errors import UsageError
+from antecede.errors import PeerError, UsageError
 from antecede.protocols.tree import Tree
 from tests.protocols.rig import (
     assert_damage_is_harmless,
@@ -42,6 +47,63 @@ def test_the_triangle_takes_one_path() -> None:
     world.drain()
     world.check()
     assert delivered(world, "d") == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [("tree", {"links": (("a", "b"), ("b", "c"))}), ("central", {"relay": "b"})],
+)
+def test_a_relay_still_brings_what_a_process_sent_before_it_was_gone(
+    protocol: str, options: dict[str, Any]
+) -> None:
+    a, b, c = (
+        antecede.endpoint(protocol, process=name, members=("a", "b", "c"), **options)
+        for name in "abc"
+    )
+    (first,) = b.send(["a"]).packets
+    (second,) = b.receive(c.send(["a"]).packets[0]).packets
+    (third,) = b.send(["a"]).packets
+    assert not a.skip("c").deliveries
+    assert not a.receive(third).deliveries, "what b sent before c's message may still come"
+    assert a.waiting() == {("b", 2): (Need("c", 1),)}
+    a = Codec(a.view).restore(Codec(a.view).snapshot(a), resumed=True)
+    deliveries = a.receive(first).deliveries
+    assert [one.message for one in deliveries] == [("b", 1), ("b", 2)]
+    assert [one.unmet for one in deliveries] == [(), (Need("c", 1),)]
+    with pytest.raises(PeerError, match="comes after what followed it"):
+        a.receive(second)
+
+
+def test_what_a_relay_does_not_bring_is_given_up_by_the_number_of_what_waits() -> None:
+    world = World("tree", "abc", options={"links": (("a", "b"), ("b", "c"))})
+    world.send("b", ["a"])
+    world.send("c", ["a"])
+    world.arrive_packet("c", "b")
+    world.send("b", ["a"])
+    world.lose_packet("b", "a", 1)
+    world.lose_packet("b", "a", 2)
+    world.skip("a", "c")
+    world.arrive_packet("b", "a")
+    assert world.endpoints["a"].waiting() == {("b", 2): (Need("c", 1),)}
+    assert world.settle()
+    world.check()
+    assert delivered(world, "a") == [("b", 2)]
+
+
+def test_what_waits_only_for_a_process_that_is_gone_is_delivered_at_once() -> None:
+    world = World("tree", "abc", options={"links": (("a", "b"), ("b", "c"))})
+    world.send("c", ["a"])
+    world.arrive_packet("c", "b")
+    world.send("b", ["a"])
+    world.lose_packet("b", "a", 1)
+    world.skip("a", "c")
+    world.arrive_packet("b", "a")
+    assert delivered(world, "a") == [("b", 1)]
+
+
+def test_a_skipped_message_takes_along_no_other_that_its_relay_still_brings() -> None:
+    case, script = script_for("tree", "loss", 3711)
+    judge(case, script, 3711)
 
 
 @pytest.mark.parametrize("options", [None, LINE])

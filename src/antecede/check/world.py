@@ -78,6 +78,8 @@ class World:
         self._arrived: dict[str, dict[MessageId, None]] = {member: {} for member in first}
         self._limits: dict[str, dict[str, int]] = {member: {} for member in first}
         """By process and sender, the number up to which ``skip`` declared messages lost."""
+        self._named: set[tuple[str, str, int | None]] = set()
+        """The skips so far: process, sender, number."""
         self._lost: set[Packet] = set()
         """Packets that the network lost, and by destination the copies of messages among them."""
         self._losses: set[tuple[str, MessageId]] = set()
@@ -252,6 +254,7 @@ class World:
     def skip(self, process: str, source: str, upto: int | None = None) -> None:
         """Let ``process`` declare messages of ``source`` lost, up to a number or all of them."""
         self.steps.append(("skip", process, source, upto))
+        self._named.add((process, source, upto))
         here = self.endpoints[process].waiting()
         self._arrived[process] |= {one: None for one in here if not self.is_lost(process, one)}
         limits = self._limits[process]
@@ -288,7 +291,7 @@ class World:
                 for need in needs:
                     if (
                         need.message is not None
-                        and need.number > self._limits[process].get(need.process, 0)
+                        and (process, need.process, need.number) not in self._named
                         and self._is_lost_before(process, need.process, need.number)
                     ):
                         return process, need.process, need.number

@@ -6,7 +6,7 @@ that lost a packet can say which message it had.
 
 from typing import Any, ClassVar
 
-from antecede.endpoint.messages import Message, Need, Packet, is_key
+from antecede.endpoint.messages import FREE, Message, Need, Packet, is_key
 from antecede.endpoint.numbers import read_varint, varint
 from antecede.endpoint.rules import Rules, Saved, View, Wire
 from antecede.endpoint.series import stepped, steps
@@ -93,6 +93,15 @@ class Chained(Rules):
     def need(self, packet: Packet, key: int) -> Need:
         before = packet.own or packet.source_no
         return Need(self.view.members[before & self.view.low], before >> self.view.shift)
+
+    def gap(self, packet: Packet) -> int:
+        """Return the packet before the previous one if it may come: it may bring another's message.
+
+        So a process that is gone takes along no message of others that a relay still brings.
+        """
+        key = self.key(packet) - (2 << self.shift)
+        is_open = not self._gone >> packet.source_no & 1 and key > self.reached[packet.source_no]
+        return key if is_open else FREE
 
     def gone(self, source: int) -> None:
         self._gone |= 1 << source

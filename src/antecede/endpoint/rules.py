@@ -240,6 +240,13 @@ class Rules:
         """Return whether a packet shows that its sender already knew of a message."""
         return False
 
+    def gap(self, packet: Packet) -> int:
+        """Return the key of another packet that must come before one whose need is lost, or FREE.
+
+        This is asked if the sender of what is lost is gone, but nobody named the message itself.
+        """
+        return FREE
+
     def lost(self, sender: int, seq: int) -> None:
         """Note that a sender's messages up to this number that are not here are lost."""
 

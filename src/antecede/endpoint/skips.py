@@ -93,6 +93,10 @@ class Skips:
         sender, seq = self._rules.wanted(packet, key)
         return sender in self._limits and seq <= self._limits[sender]
 
+    def _is_named(self, sender: int, seq: int) -> bool:
+        """Return whether a message was declared lost by its number, not with all of its sender."""
+        return any(who == sender and seq <= upto < GONE for who, _, upto in self._gaps)
+
     def _is_in_gap(self, sender: int, seq: int) -> bool:
         """Return whether a message was lost, even if later ones of its sender have arrived."""
         return any(
@@ -110,18 +114,19 @@ class Skips:
 
     def blocker(self, packet: Packet) -> int:
         """Return a key that a packet waits for: no lost message, but perhaps a held one."""
-        rules, is_resting = self._rules, False
+        rules, lost = self._rules, []
         for key in rules.missing(packet):
             if self._is_lost(packet, key):
-                is_resting = True
+                lost.append(key)
             elif not rules.IS_JOINT:
                 return key
-        if not is_resting:
+        if not lost:
             return rules.blocker(packet)
         for other in self._hold.packets.values():
             if other is not packet and self._precedes(other, packet):
                 return rules.key(other)
-        return FREE
+        is_named = all(self._is_named(*rules.wanted(packet, key)) for key in lost)
+        return FREE if is_named else rules.gap(packet)
 
     def _precedes(self, other: Packet, packet: Packet) -> bool:
         """Return whether a held message is a cause of one that depends on a lost message."""

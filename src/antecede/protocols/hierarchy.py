@@ -25,7 +25,7 @@ from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import as_parts
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.messages import CLOCK_BYTES, ControlSize, Message, Need, Packet
+from antecede.endpoint.messages import CLOCK_BYTES, FREE, ControlSize, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
@@ -285,6 +285,9 @@ class Hierarchy(Chained):
             return super().need(packet, key)
         root, number = self.wanted(packet, key)
         return Need(self.view.members[root], number, "relayed")
+
+    def gap(self, packet: Packet) -> int:
+        return FREE if packet.content.control is not None else super().gap(packet)
 
     def follows(self, packet: Packet, other: Packet) -> bool:
         inner, before = self._tree.as_inner(packet), self._tree.as_inner(other)
