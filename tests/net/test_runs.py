@@ -58,6 +58,14 @@ def test_a_packet_that_follows_another_is_made_from_it(protocol: str) -> None:
     assert (count > 100) == (protocol == "optimal")
 
 
+def test_a_message_to_oneself_ends_a_run() -> None:
+    end = antecede.endpoint("optimal", process="a", members=NAMES)
+    (first,) = end.send(["b"]).packets
+    end.send(["a"])
+    assert not end.repeat(first.dest_no)
+    assert end.send(["b"]).packets[0].message == ("a", 3)
+
+
 def parcels(count: int) -> list[tuple[int, bytes]]:
     """Return a run from c to a."""
     end = antecede.endpoint("optimal", process="c", members=NAMES)

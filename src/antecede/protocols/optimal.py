@@ -19,9 +19,9 @@ paper              here
 ``(i, a)``         a *key*, ``(a << shift) + i``, so ``key & low`` is i
 ``Dests``          a mask: bit d for member d; entries leave out their message's sender
 ``LOG_j``          ``_log``, key -> Dests, and ``_tops``; ``_heard`` is yet to be merged into both
-``TS(i, LOG_j)``   ``_tops[i]``, the newest key of i; it stands for an entry that names nobody
+``TS(i, LOG_j)``   ``_tops[i]``, the newest key of i; if ``_log`` lacks it, its entry names nobody
 ``SR_j[i]``        ``Rules.reached[i]``, a key
-``clock_j``        ``Rules.made``, and ``Message.seq`` of the last message
+``clock_j``        ``Rules.made``; in :meth:`Optimal.stamp`, ``message.seq``
 ``O_M``            ``Message.control`` (tops, log) and ``Packet.own``, the needs of one copy
 =================  ===============================================================================
 
@@ -32,14 +32,16 @@ name d. Their keys are its *needs*, and the log that all copies share names no d
 
 Differences from the paper
 --------------------------
-The initial entries (i, 0, {}) are the first tops; no message shows them. RCV(3) to RCV(5) wait for
-the next send: a delivery only puts its message into ``_heard``. The newest is then merged first,
-and messages that the sender of a newer one knew of are skipped: whoever knows of a message has
-merged all that it carried. Whenever the log is read, it is the same as in the paper.
+The initial entries (i, 0, {}) are the first tops, and are not sent. Our copy of our own message is
+delivered at the send. Without options, RCV(3) to RCV(5) wait until the log is needed: ``_heard``
+keeps what was delivered, after our last message. The newest is merged first, and messages that the
+sender of a newer one knew of are skipped: whoever knows of a message has merged all that it
+carried. Of a *run* (:meth:`Optimal.repeat`) only the first message needs to be made. With an
+option, :class:`antecede.endpoint.logs.Logged` merges at once, as printed.
 
 ``lookahead`` (4.5) merges a message on arrival. The paper does RCV(4) there without RCV(3), and so
-loses order: O_M lacks what M replaces, and only a process that knows of M can safely forget that.
-Here M's own entry is merged too, and names us until M is delivered; messages may wait too long.
+loses order: SND(2) took M's destinations from O_M, because M's own entry names them. Here M's own
+entry is merged too, and names us until M is delivered; so the log and the waits may be longer.
 ``hardware_multicast`` (4.5) sends the log as it was, and the receiver does SND(2).
 ``differential`` (3.5) sends, on each channel, the changes to the control sent there before, which
 both ends keep; so a channel's packets are processed in order. Unlike in 3.5, entries stay in the
@@ -81,12 +83,12 @@ class OptimalWire(LogWire):
         """Return the packet that ``Optimal.repeat`` sent ``ahead`` places after the first."""
         message, source = first.content, first.source_no
         if self.names_dests or not 0 < message.seq <= COUNT_MAX - ahead:
-            return None  # hardware multicast has no runs, and number 0 brings no message
+            return None  # hardware multicast has no runs, nor have packets without a message
         seq, (tops, log) = message.seq + ahead, message.control
-        key = seq - 1 << self.view.shift | source  # the message before: O_M's top, and its need
+        key = (seq - 1 << self.view.shift) | source  # of the message before: a top, and M's need
         control = logs.entered(tops, log, key, 0, self.view.low)
-        made = Message(self.view, source, seq, message.dests, payload, control)
-        return Packet(made, source, first.dest_no, first.n + ahead, [key])
+        content = Message(self.view, source, seq, message.dests, payload, control)
+        return Packet(content, source, first.dest_no, first.n + ahead, [key])
 
 
 class Optimal(Rules):
@@ -120,15 +122,16 @@ class Optimal(Rules):
         self._tops: Tops = list(range(view.n))  # (i, 0, {}) for all i
         self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
-        """Messages not merged yet: keys, destinations and controls, oldest first."""
+        """Messages not merged yet: keys, destinations, controls; perhaps our last, then others'."""
         self._is_own_first = False
-        """Whether ``_heard`` begins with our last message, which carried ``_tops``, ``_log``."""
+        """Whether ``_heard`` begins with our last message: its control brings LOG_j."""
         self._run: Tops = []
         """The tops of our last message if :meth:`repeat` sent it; no packet shares them."""
         self._step = 1 << self.shift
 
     @classmethod
     def of(cls, view: View) -> type[Rules]:
+        """With an option, return a class that merges at once; it does not build on this one."""
         if view.options["differential"]:
             return Differential
         return Remarks if any(view.options.values()) else cls
@@ -141,7 +144,7 @@ class Optimal(Rules):
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send M; the endpoint did SND(1), and ``message.seq`` is the new clock."""
         if self._heard:
-            self._merge()  # the log is then a new one, which no message shares yet
+            self._merge()  # makes a new log; every send leaves its message in _heard, so none shares it
         dests, log = message.dests & ~(1 << self.me), self._log
         # SND(2), SND(3): take M.Dests from all entries; each d gets the keys of those that named d.
         needs = logs.take(log, dests) if log else ALIKE
@@ -152,7 +155,7 @@ class Optimal(Rules):
         return needs
 
     def repeat(self) -> bool:
-        """SND(1) to SND(5) for M, which follows our last message L in a *run*: both go to d alone.
+        """SND(2) to SND(4) for M, which follows our last message L in a *run*: both go to d alone.
 
         SND(2) and SND(3): after L the one entry that names d is L's, so L is M's one need. Then
         L's entry names nobody, and O_M is L's control with L as our newest in ``tops``.
@@ -161,20 +164,22 @@ class Optimal(Rules):
         if len(heard) != 1 or not self._is_own_first:
             return False  # something was delivered since, or L's entry is merged already
         key, dests, control = heard[0]
+        if key >> self.shift != self.made:
+            return False  # we sent to ourselves alone since
         if control[0] is not self._run:
-            if dests & dests - 1 or not dests:
-                return False  # L went to several, or to ourselves alone
+            if dests & dests - 1:
+                return False  # L went to several
             self._run = control[0].copy()
             control = self._run, control[1]
         self._run[self.me] = key
-        # SND(1), SND(4): M, with the next clock, in place of L.
+        # SND(4): M, with the next clock, in place of L.
         heard[0] = key + self._step, dests, control
         return True
 
     def check(self, packet: Packet) -> str:
-        """Refuse O_M if it has an entry of ours with a clock that we have not reached."""
+        """Refuse O_M if it has an entry of ours that is newer than our clock."""
         newest = packet.content.control[0][self.me] >> self.shift
-        return self.too_new(newest) if newest > self.made else ""
+        return self.too_new(newest) if newest > self.made else ""  # mostly saves the call
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1): the entries of O_M that name us; M waits until SR_j has reached them all."""
@@ -207,7 +212,7 @@ class Optimal(Rules):
         if self.reached[sender] != key or message.seq + count > COUNT_MAX:
             return False
         tops, log = message.control
-        before = key + (count - 1 << shift)  # the last message but one: O_M's top, as in repeat()
+        before = key + (count - 1 << shift)  # the last but one: the last one's top, as in later()
         control = logs.entered(tops, log, before, 0, self.low)
         self.reached[sender] = last = key + (count << shift)
         if self._heard and self._heard[-1][0] == key:
@@ -233,7 +238,8 @@ class Optimal(Rules):
                 tops, log = logs.merged(tops, log, their_tops, their_log, low)  # RCV(4)
             else:
                 continue  # the sender of a newer message knew of it, and had merged all of it
-            tops[sender] = key  # RCV(3): O_M gets M's own entry, without us
+            # RCV(3), without us; it can come after RCV(4), as nobody merged before knew of M.
+            tops[sender] = key
             if rest := dests & ~(1 << sender | mine):
                 log[key] = rest
         if not self._is_own_first:  # otherwise our own message brought LOG_j
@@ -242,7 +248,7 @@ class Optimal(Rules):
         self._tops, self._log, self._is_own_first = tops, log, False
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Compare with TS(sender, O_M)."""
+        """Return whether TS(sender, O_M) is at least ``seq``."""
         return packet.content.control[0][sender] >> self.shift >= seq
 
     def kept(self) -> object:
@@ -269,7 +275,7 @@ class Optimal(Rules):
 
 
 class Remarks(Logged):
-    """``hardware_multicast`` and ``lookahead``."""
+    """``hardware_multicast``, ``lookahead``, or both."""
 
     WIRE: ClassVar = OptimalWire
     blocker = Rules.blocker  # uses needs(), not packet.own
@@ -296,19 +302,21 @@ class Remarks(Logged):
         return [key for key, mask in log.items() if mask >> self.me & 1]
 
     def arrived(self, packet: Packet) -> None:
-        """RCV(3) to RCV(5) early: M and its needs name us until we deliver them."""
+        """RCV(4) and RCV(5) early, with M's own entry; it and its needs name us until delivery."""
         if not self._looks_ahead:
             return
         message, bit = packet.content, 1 << self.me
         tops, log = self._carried(packet)
         log = log | {need: log.get(need, 0) | bit for need in self.needs(packet)}
         dests = message.dests & ~(1 << message.sender)
-        tops, log = logs.entered(tops, log, self.key(packet), dests, self.low)  # RCV(3), with us
+        tops, log = logs.entered(
+            tops, log, self.key(packet), dests, self.low
+        )  # as RCV(3), but with us
         self._tops, self._log = logs.merged(self._tops, self._log, tops, log, self.low)  # RCV(4)
         self._drop_delivered()
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        """RCV(2) to RCV(5); with lookahead only the rest of RCV(3): we are no longer named."""
+        """RCV(2) to RCV(5); after lookahead's merge on arrival, only our name has to go."""
         message = packet.content
         self.reached[message.sender] = key = self.key(packet)
         if self._looks_ahead:
@@ -381,7 +389,7 @@ class Differential(Logged):
 
     So a channel's packets are processed in order. ``reached`` has two halves: SR_j by sender, then
     the number of the last packet by source. Its keys, like those of ``needs``, have one more bit
-    to tell the halves apart; keys in logs and entries do not.
+    to tell the halves apart (``low`` and ``shift + 1``); keys in logs and entries have ``shift``.
     """
 
     WIRE: ClassVar[type[Wire]] = DifferentialWire
@@ -414,10 +422,10 @@ class Differential(Logged):
         """RCV(1), after the channel's previous packet; before that, the changes show a part."""
         bit, low, shift = 1 << self.me, self.view.low, self.shift
         place = low + 1 + packet.source_no
-        before = packet.n - 1 << shift + 1 | place
+        before = (packet.n - 1 << shift + 1) | place  # the channel's previous packet
         is_next = before <= self.reached[place]
         entries = self._entries(packet) if is_next else packet.own[2]
-        found = [k >> shift << shift + 1 | k & low for k, mask in entries.items() if mask & bit]
+        found = [k + (k & ~low) for k, mask in entries.items() if mask & bit]  # one bit more
         return [before, *found]
 
     def _entries(self, packet: Packet) -> Entries:
@@ -427,14 +435,14 @@ class Differential(Logged):
             return fresh
         entries = self._last_received[packet.source_no] | fresh
         entries = {key: mask for key, mask in entries.items() if key not in gone}
-        if len(entries) > self.view.n * (self.view.n + 1):  # Lemma 1 allows fewer: it lies
+        if len(entries) > self.view.n * (self.view.n + 1):  # against Lemma 1: bound what we keep
             entries = dict(sorted(entries.items())[-self.view.n :])
         tops = logs.newest(self.view, entries)
         return {key: mask for key, mask in entries.items() if mask or key in tops}
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
         place = key & self.low
-        if place > self.view.low:  # the previous packet: it has an earlier message
+        if place > self.view.low:  # the previous packet: its message's number is at most this
             return packet.source_no, packet.content.seq - 1
         return place, key >> self.shift + 1
 
@@ -442,6 +450,7 @@ class Differential(Logged):
         return packet.content.seq << self.shift + 1 | packet.content.sender
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
+        """Compare with TS(sender, O_M), as far as the channel has brought it."""
         return logs.newest(self.view, self._entries(packet))[sender] >> self.shift >= seq
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
@@ -465,7 +474,8 @@ class Differential(Logged):
 
 def _change(before: Entries, after: Entries) -> Change:
     """Return what turns ``before`` into ``after``, or all of ``after`` if that is smaller."""
-    after = dict(sorted(after.items()))  # _entries() drops entries that named nobody
+    after = dict(sorted(after.items()))
+    # An entry that named nobody need not be removed: _entries() drops it once there is a newer one.
     gone = sorted([key for key, mask in before.items() if mask and key not in after])
     fresh = {key: mask for key, mask in after.items() if before.get(key) != mask}
     change, whole = logs.size(len(gone) + len(fresh), fresh), logs.size(len(after), after)
