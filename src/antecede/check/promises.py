@@ -9,7 +9,7 @@ PROPERTIES = {
     "quiescence": "when everything sent has arrived, no endpoint sends anything more",
     "no_overblocking": "a message waits only while a cause for the same process is missing",
     "deadlines": "no process delivers a message after its lifetime",
-    "necessity": "what is kept is exactly what the Propagation Constraints require",
+    "necessity": "the destinations kept are exactly those that the Propagation Constraints require",
 }
 """Names as in ``ProtocolInfo.promises``. Every protocol must also keep ``integrity``, which is not
 listed there: nothing invented, nothing delivered twice, payloads and event numbers right. After a

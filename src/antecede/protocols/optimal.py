@@ -96,7 +96,8 @@ class Optimal(Rules):
 
     INFO: ClassVar = ProtocolInfo(
         idea="exactly what the Propagation Constraints require",
-        guarantee="causal order; the log is exactly what the Propagation Constraints require",
+        guarantee="causal order; the log names exactly the destinations that the Propagation "
+        "Constraints require",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         options={
@@ -144,7 +145,8 @@ class Optimal(Rules):
     def stamp(self, message: Message, others: tuple[int, ...], event: int, after: int) -> Own:
         """Send M; the endpoint did SND(1), and ``message.seq`` is the new clock."""
         if self._heard:
-            self._merge()  # makes a new log; every send leaves its message in _heard, so none shares it
+            # This makes a new log; every send leaves its message in _heard, so no copy shares it.
+            self._merge()
         dests, log = message.dests & ~(1 << self.me), self._log
         # SND(2), SND(3): take M.Dests from all entries; each d gets the keys of those that named d.
         needs = logs.take(log, dests) if log else ALIKE

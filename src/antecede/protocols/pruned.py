@@ -74,7 +74,8 @@ class Pruned(Logged):
     INFO: ClassVar = ProtocolInfo(
         idea="prune four kinds of redundant information",
         paper="Jang, Park, Cho, Yoon 1997 (journal form: Jang, Cho, Yoon 1998)",
-        guarantee="causal order; the log is exactly what the Propagation Constraints require",
+        guarantee="causal order; the log names exactly the destinations that the Propagation "
+        "Constraints require",
         cost="one entry per message not yet certain, one id per remaining destination; at most n*n",
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "necessity"}),
         bytes_per_entry=PAIR_BYTES,
