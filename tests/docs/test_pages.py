@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import antecede
 from tools.pages import built_from, built_pages, site_page
 from tools.pictures import pictures
 
@@ -75,6 +76,17 @@ def test_the_page_on_studies_lists_every_experiment() -> None:
     section = (DOCS / "study.md").read_text().split("## Experiments")[1].split("The papers:")[0]
     rows = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
     assert sorted(rows) == sorted(experiments.EXPERIMENTS)
+
+
+def test_the_pages_say_how_many_protocols_a_study_runs() -> None:
+    experiments = pytest.importorskip("antecede.study.experiments")
+    design = pytest.importorskip("antecede.study.design")
+    for scale in (design.QUICK, design.PAPER):
+        cases = [case for one in experiments.EXPERIMENTS.values() for case in one.cases(scale)]
+        count, whole = len({case.protocol for case in cases}), len(antecede.PROTOCOLS)
+        assert f"runs {count} of the {whole} protocols" in (DOCS / "study.md").read_text()
+        for page in (DOCS / "index.md", ROOT / "README.md"):
+            assert f"{whole} algorithms to run, {count} of them in the study" in page.read_text()
 
 
 #: Pages whose programs need nothing but the package; other tests run those of other pages.

@@ -24,12 +24,13 @@ chain from m leaves i by some message x, sent at or after m. The receiver of x s
 only when all of i's messages up to x are delivered, including m at d. If it sends to i, the chain
 leaves i once more, and the last time counts. If the chain never leaves i, channel order decides.
 
-We found this rule independently. [Alm26]_ names it: a sender's permission to send, together with
-FIFO channels, implies causal order. By its abstract, it proves this, with buffers at both ends and
-metadata and work that are effectively constant per message. [TLK26]_ (Cykas) also sends eagerly and
-constrains what recipients send on; [Alm26] finds it conservative. Ours serves multicast: one mark
-stands for the permits of all copies of all messages up to it. The acknowledgement means
-*delivered*, so in pull mode ``take`` sends it; sent on arrival, it would lose order.
+We found this rule independently. [Alm26]_, of which we could read the abstract only, has one like
+it: a sender's permission to send, together with FIFO channels, implies causal order. It has buffers
+at both ends, and metadata and work that are effectively constant per message. [TLK26]_ (Cykas) also
+sends eagerly and constrains what recipients send on; [Alm26] finds it conservative. Ours serves
+multicast: one mark stands for the permits of all copies of all messages up to it. The
+acknowledgement means *delivered*, so in pull mode ``take`` sends it; sent on arrival, it would lose
+order.
 
 References
 ----------
@@ -93,7 +94,7 @@ class Permits(Rules):
 
     INFO: ClassVar = ProtocolInfo(
         idea="deliver at once, send on by permit",
-        paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (the rule)",
+        paper="Mattern, Fünfrocken 1995 (their question); Almeida 2026 (a rule like it)",
         guarantee="causal order; a message waits at its receiver for its channel only, and at its "
         "sender for permits, also of unrelated messages",
         cost="two integers per copy; an acknowledgement per copy, permits, and the wait for them",
