@@ -387,9 +387,19 @@ def test_2_6_says_where_seeds_are_too_few() -> None:
 
 
 def test_2_8_names_what_was_not_run() -> None:
-    lines = {"matrix": flat(9), "central": flat(0)}
+    lines = {"matrix": flat(9), "buffered": flat(0)}
     missing = Measured(rows_of("special", "entries_per_copy", ("unicast",), lines))
     assert "synchronous in one token going round: not run" in outcome("2.8", missing).result
+
+
+def test_2_8_compares_relays_with_optimal_and_says_what_had_not_settled() -> None:
+    rows = _points_of(special_study(0))
+    lines = {"optimal": flat(30), "central": flat(12)}
+    rows += rows_of("special", special.TOTAL, ("unicast", "multicast"), lines)
+    drift = rows_of("special", "size_drift", ("multicast",), {"central": flat(0.1)})
+    rows += [row | {"low": 0.05, "high": 0.15} for row in drift]
+    text = outcome("2.8", Measured(rows)).result
+    assert "central in multicast 12.0 (30.0), not settled; central in unicast 12.0 (30.0)." in text
 
 
 def test_4_5_stands_beside_theory_and_quotes_the_footnotes() -> None:

@@ -19,6 +19,11 @@ CONSISTENT = "consistent"
 """The verdict on a statement about all algorithms, which tests of some cannot prove."""
 NOT_RUN = "not measured here"
 
+DRIFT = 0.02
+"""The halves of a settled run differ by less than this share, or only by chance."""
+DRIFTS = {"size_drift": "size", "latency_drift": "time"}
+"""The metrics that tell it, and what they are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -134,6 +139,15 @@ class Points:
     def level_point(self, metric: str, facet: str, series: str) -> Point | None:
         """Return the point of a series that does not depend on x."""
         return next(iter(self.line(metric, facet, series).values()), None)
+
+    def drifting(self, metric: str, facet: str, series: str) -> dict[float, Point]:
+        """Return the drifts, by x, of a series' runs that had not settled."""
+        return {
+            x: point
+            for x, point in self.line(metric, facet, series).items()
+            if point.low is not None and point.high is not None
+            and abs(point.mean) > DRIFT and not point.low <= 0 <= point.high
+        }  # fmt: skip
 
     def ratios(self, metric: str, facet: str, series: str) -> dict[float, float]:
         """Return a series as a multiple of the baseline on the same schedules, by x."""

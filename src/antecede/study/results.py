@@ -20,6 +20,8 @@ from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import (
     ANSWERED,
     CONSISTENT,
+    DRIFT,
+    DRIFTS,
     FAILS,
     HOLDS,
     LIMITS,
@@ -184,9 +186,9 @@ def reservations(experiment: Experiment, points: Points) -> list[str]:
                 if point.mean:
                     runs = f"{round(point.mean * point.runs)} of {point.runs} runs"
                     full.append(f"{where}, {x:g} ({runs})")
-            for metric, what in (("size_drift", "size"), ("latency_drift", "time")):
-                line = points.line(metric, facet, name)
-                moving += [f"{where}, {x:g} ({what} {_signed(line[x])})" for x in _drifting(line)]
+            for metric, what in DRIFTS.items():
+                for x, point in points.drifting(metric, facet, name).items():
+                    moving.append(f"{where}, {x:g} ({what} {_signed(point)})")
     said = []
     if full:
         said.append(f"Overloaded, and therefore left out with all seeds: {'; '.join(full)}.")
@@ -199,18 +201,7 @@ def reservations(experiment: Experiment, points: Points) -> list[str]:
     return said
 
 
-DRIFT = 0.02
-"""The halves of a settled run differ by less than this share, or only by chance."""
 _NAMED = 6
-
-
-def _drifting(line: Mapping[float, Point]) -> list[float]:
-    return [
-        x
-        for x, point in line.items()
-        if point.low is not None and point.high is not None
-        and abs(point.mean) > DRIFT and not point.low <= 0 <= point.high
-    ]  # fmt: skip
 
 
 def _signed(point: Point) -> str:

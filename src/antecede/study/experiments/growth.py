@@ -215,9 +215,9 @@ EXPERIMENT = Experiment(
         "multicast to n/2 processes on average, and broadcast, with a mean delay of a tenth of, "
         "equal to, and four times the mean gap between sends. The warm-up is as long as the "
         "measurement, and both are longer for longer delays. At n = 1000, multicast and broadcast "
-        f"run for about {_HUGE_GAPS} gaps instead of 40, which at n = 200 changes entries by up to 0.2% "
-        "and destinations by up to 7%. A straight line on these logarithmic "
-        "scales is a power of n; the table gives its exponent."
+        f"run for about {_HUGE_GAPS} gaps instead of 40, which at n = 200 changes entries by up to "
+        "0.2% and destinations by up to 7%. A straight line on these logarithmic scales is a power "
+        "of n; the table gives its exponent."
     ),
     x="processes",
     cases=cases,
