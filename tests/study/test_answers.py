@@ -57,6 +57,9 @@ CASES: list[tuple[str, str, str, dict[str, Line]]] = [
     ("4.open.3", "permits", ANSWERED, figures({0.1: 8.0, 0.5: 8.0}, {0.1: 1.5, 0.5: 9.0})),
     ("4.open.3", "permits", PARTLY, figures({0.1: 8.0, 0.5: 8.0}, {0.1: 3.0, 0.5: 9.0})),
     ("4.open.3", "permits", OPEN, figures({0.1: 8.0, 0.5: 9.0}, ONE)),
+    ("5.open", "replicas", ANSWERED, figures(HALF, ONE)),
+    ("5.open", "replicas", PARTLY, figures(MIXED, ONE)),
+    ("5.open", "replicas", OPEN, figures(MORE, ONE)),
 ]
 
 

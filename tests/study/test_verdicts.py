@@ -205,11 +205,6 @@ def buffered_study(latency: float, acknowledgement: float) -> Measured:
     return Measured(rows, differences=pairs)
 
 
-def store_study(least: float, most: float) -> Measured:
-    lines = {"optimal": flat(1.0, (0.0,)), "replicas": {0.0: least, 8.0: most}}
-    return Measured(rows_of("replicas", "model_bytes_per_copy", ("some", "all"), lines))
-
-
 def encodings_study(factor: float, share: float) -> Measured:
     series = [*encodings.SERIES.values()]
     rows = rows_of("encodings", "sent_everywhere", encodings.CASTS, {encodings.KS: flat(share)})
@@ -286,11 +281,6 @@ CASES: dict[str, dict[str, list[Measured]]] = {
         HOLDS: [buffered_study(1.05, 6)],
         LIMITS: [buffered_study(1000, 6)],
         FAILS: [buffered_study(1000, 6000)],
-    },
-    "5.1": {
-        HOLDS: [store_study(0.4, 0.9)],
-        LIMITS: [store_study(0.4, 1.2)],
-        FAILS: [store_study(1.1, 1.2)],
     },
 }
 
