@@ -64,7 +64,7 @@ def differences_share(n: int, *, ring: bool = False) -> float:
     Cells of what is no channel stay 0: that is what a known topology leaves out.
     """
     workload = workloads.ring if ring else paper
-    schedule = workload(n=n, received=40, seed=1)
+    schedule = workload(n=n, received=200, seed=1)
     trace = sim.run("matrix", schedule).trace
     sent = np.zeros((n, n, n), int)
     before: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
@@ -94,7 +94,8 @@ def differences_share(n: int, *, ring: bool = False) -> float:
 
 
 def test_differences_and_a_known_topology_make_matrices_smaller() -> None:
-    assert differences_share(12) < 0.5
+    """A changed cell takes twice the bytes of a cell, so differences hardly pay without a ring."""
+    assert 0.4 < differences_share(12) < 0.5
     assert differences_share(12, ring=True) < 0.1
 
 
