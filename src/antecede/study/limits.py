@@ -56,7 +56,6 @@ SAME_ORDER = Limit(
 )
 TWICE = Limit("twice the space means within {} of 2", 0.1, (0.01, 0.5))
 MUCH_SMALLER = Limit("much smaller means less than {} n² at the largest n", 0.25, (0.1, 0.5))
-SLOWER_THAN_SQUARE = Limit("and a last local exponent below {}", 1.75, (1.5, 1.9))
 QUADRATIC = Limit(
     "quadratic means a last local exponent up to {}, because entries are sorted", 2.3, (2.1, 2.5)
 )

@@ -49,7 +49,7 @@ class Point:
 class Fit:
     """A power of x fitted on logarithmic scales: y = factor * x ** exponent.
 
-    ``error`` is half of the exponent's 95% interval.
+    ``error`` is half of the exponent's 95% interval: how far the points are from a power of x.
     """
 
     exponent: float
@@ -57,7 +57,7 @@ class Fit:
     factor: float
 
     def __str__(self) -> str:
-        return f"{self.exponent:.2f} ± {self.error:.2f}"
+        return f"{self.exponent:.2f}"
 
 
 # 0.975 quantiles of Student's t for 1, 2, ... degrees of freedom; beyond these, the normal's.

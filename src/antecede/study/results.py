@@ -289,8 +289,8 @@ def _fits(experiment: Experiment, points: Points) -> Table:
                 rows.append((experiment.facet_label(facet), experiment.label(name), *cells))
     titles = tuple(metric.replace("_", " ") for metric in experiment.fits)
     caption = (
-        "Exponents of n: fitted with its 95% interval, then between the first two sizes and "
-        "between the last two"
+        "Exponents of n: fitted to the means (± says how far the points are from a straight line, "
+        "not chance), then between the first two sizes and between the last two"
     )
     return Table(("", "series", *titles), rows, caption)
 
@@ -300,7 +300,7 @@ def _growth(line: Mapping[float, float]) -> str | None:
     if found is None:
         return None
     local = list(local_exponents(line).values())
-    return f"{found} ({local[0]:.2f} ... {local[-1]:.2f})"
+    return f"{found} ± {found.error:.2f} ({local[0]:.2f} ... {local[-1]:.2f})"
 
 
 COMPARED = {

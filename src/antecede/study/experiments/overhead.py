@@ -255,11 +255,11 @@ def _bytes_crossover(points: Points) -> Judgement | None:
             at = found[1]
             least = least and at[PRUNED].mean < min(at[PRS].mean, at[RST].mean)
             parts.append(f"{_compared(cast, *found)} bytes per {what}")
-        grown = told_growth(points.means("model_bytes_per_message", cast, PRUNED))
-        parts += [f"pruned grows as {grown}"] if grown else []
+        grown = told_growth(points.means("model_bytes_per_copy", cast, PRUNED))
+        parts += [f"pruned grows as {grown} per copy"] if grown else []
     places = crossings(points)
     growths = {
-        cast: local_exponents(points.means("model_bytes_per_message", cast, PRUNED)).values()
+        cast: local_exponents(points.means("model_bytes_per_copy", cast, PRUNED)).values()
         for cast in CASTS
     }
     slow = [cast for cast, each in growths.items() if max(each, default=0.0) <= SLOWLY.value]
@@ -286,7 +286,8 @@ def _bytes_crossover(points: Points) -> Judgement | None:
     agree = near(NEAR_25.value)
     result += (
         f" Slowly growing: {_where([cast in slow for cast in CASTS])}. "
-        f"{SLOWLY.words.format(SLOWLY.written()).capitalize()}. "
+        f"{SLOWLY.words.format(SLOWLY.written()).capitalize()}. Per message, a multicast's copies "
+        "alone add 1. "
         f"Processes from which PRS costs more than RST in unicast, over all delays, by reading: "
         f"{told}. About {EXPECTED_CROSSING} come out with "
         f"{' and '.join(map(named, agree)) or 'none of them'}. Only the ratio of delay to gap "
@@ -294,8 +295,8 @@ def _bytes_crossover(points: Points) -> Judgement | None:
     )
     steepest = max(max(each, default=0.0) for each in growths.values())
     short = (
-        f"pruned grows as n^{steepest:.2f} at the steepest; {len(agree)} of {len(places)} readings "
-        f"of PRS pass RST near {EXPECTED_CROSSING}"
+        f"pruned grows as n^{steepest:.2f} per copy at the steepest; {len(agree)} of {len(places)} "
+        f"readings of PRS pass RST near {EXPECTED_CROSSING}"
     )
     return Judgement(result, verdict(NEAR_25.value), short)
 
@@ -304,30 +305,32 @@ def _bytes_crossover(points: Points) -> Judgement | None:
     "0.7",
     "Pruned is O(n²) in the worst case and nearly O(n) on average.",
     "Experiment growth (to hundreds of processes; if it was not run, overhead): exponents of n, "
-    "fitted and between neighbouring sizes, of bytes per copy. The worst case is built as in "
-    "theorem 8 of [KS98] (tests/protocols/test_pruned.py).",
+    "fitted and between neighbouring sizes, of what a copy carries, in tuples and in bytes. The "
+    "worst case is built as in theorem 8 of [KS98] (tests/protocols/test_pruned.py).",
 )
 def _pruned_exponent(points: Points) -> Judgement | None:
-    other, worst, parts = points.study.of("growth"), {}, []
-    for cast in CASTS:
-        line = other.means("model_bytes_per_copy", cast, PRUNED)
-        line = line or points.means("model_bytes_per_copy", cast, PRUNED)
-        told = told_growth(line)
-        if told is None:
-            return None
-        worst[cast] = max(local_exponents(line).values())
-        parts.append(f"{cast} {told}")
+    other, parts = points.study.of("growth"), []
+    worst: dict[str, list[float]] = {}
+    for metric, what in (("entries_per_copy", "tuples"), ("model_bytes_per_copy", "bytes")):
+        for cast in CASTS:
+            line = other.means(metric, cast, PRUNED) or points.means(metric, cast, PRUNED)
+            told = told_growth(line)
+            if told is None:
+                return None
+            worst.setdefault(what, []).append(max(local_exponents(line).values()))
+            parts.append(f"{what}, {cast} {told}")
 
     def verdict(limit: float) -> str:
-        linear = [each <= limit for each in worst.values()]
+        linear = [each <= limit for some in worst.values() for each in some]
         return judged(always=all(linear), sometimes=any(linear))
 
     result = (
-        f"Bytes per copy grow as {'; '.join(parts)}. The destinations named in the entries grow "
-        "faster than the entries. In the worst case a copy carries at least (n-1)(n-2) entries. "
-        f"{NEARLY_LINEAR.said(verdict)}"
+        f"What a copy carries grows as {'; '.join(parts)}. The destinations named in the entries "
+        "grow faster than the entries. In the worst case a copy carries at least (n-1)(n-2) "
+        f"entries. {NEARLY_LINEAR.said(verdict)}"
     )
-    short = ", ".join(f"n^{each:.2f} at the steepest in {cast}" for cast, each in worst.items())
+    ends = [f"{what} {' and '.join(f'n^{e:.2f}' for e in some)}" for what, some in worst.items()]
+    short = f"{'; '.join(ends)} at the steepest, in {' and '.join(CASTS)}"
     return Judgement(result, verdict(NEARLY_LINEAR.value), short)
 
 
