@@ -15,7 +15,7 @@ from antecede.audit.local_windows import LocalWindows
 from antecede.audit.tables import findings
 from antecede.audit.windows import window as window_module
 from antecede.audit.windows.columns import with_clocks
-from antecede.audit.windows.cuts import NO_SEQ, lower
+from antecede.audit.windows.cuts import NO_SEQ, lower, pairs_of
 from antecede.audit.windows.matching import Events
 from antecede.audit.windows.rounds import Answer, add_chains, check
 from antecede.errors import UsageError
@@ -97,7 +97,7 @@ def random_cuts(log: list[Event], count: int, seed: int, *, fixed: bool) -> Ints
         cut = [0] * len(names)
         for p, seq in rows[:place]:
             cut[p] = max(cut[p], seq if fixed else seq + rng.randint(-1, 1))
-        found[k] = lower(np.array(cut), events) if fixed else cut
+        found[k] = lower(np.array(cut), events, pairs_of(events)) if fixed else cut
     assert (found != NO_SEQ).all()
     return np.maximum.accumulate(found, axis=0)
 

@@ -133,13 +133,13 @@ def _observed(
     names = process_names(events)
     columns = to_events(events, names)
     time = events.column("time").to_numpy(zero_copy_only=False).astype(np.float64)
-    sends, deliveries = pairs_of(columns)
+    sends, deliveries = pairs = pairs_of(columns)
     waits = time[deliveries] - time[sends]
     known = np.isfinite(waits)
     if not known.any():
         return None
     if (waits[known] < 0).any():  # Clocks differ: nothing arrives before it was sent.
-        true = time - offsets(columns, time, len(names))[columns.process]
+        true = time - offsets(columns, pairs, time, len(names))[columns.process]
         waits = np.maximum(true[deliveries] - true[sends], 0.0)
     deliveries, waits = deliveries[known], waits[known]
     message = events.column("message").take(pa.array(deliveries)).to_pylist()

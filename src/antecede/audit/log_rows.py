@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from antecede.arrays import Column, Ints
 from antecede.audit.neighbourhood import REACH, Lines, Points, in_turn
+from antecede.audit.row_group_windows import in_threads
 from antecede.events import Event
 from antecede.events.tables import CLOCK, DELIVER, EVENT_COLUMNS, SEND
 from antecede.report.diagrams import ClockedEvent
@@ -63,7 +64,7 @@ def _lines(events: Sequence[Event], near: Mapping[tuple[str, int], tuple[int, li
 
 
 class TableRows:
-    """A log in Arrow tables, read one at a time."""
+    """A log in Arrow tables, of which each thread reads one at a time."""
 
     def __init__(self, *tables: Part) -> None:
         self._tables = tables
@@ -78,14 +79,16 @@ class TableRows:
         shown: Sequence[str] = _COLUMNS,
     ) -> list[Event]:
         """Return the events that ``pick`` finds by some columns of each part."""
-        found: list[Event] = []
-        for table in self._tables:
+
+        def picked(table: Part) -> list[Event]:
             part = _read(table, columns)
             rows = pick(part)
-            if rows.size:
-                whole = part if shown is columns else _read(table, shown)
-                found += _events(whole.take(pa.array(rows)))
-        return found
+            if not rows.size:
+                return []
+            whole = part if shown is columns else _read(table, shown)
+            return _events(whole.take(pa.array(rows)))
+
+        return [event for some in in_threads(picked, self._tables) for event in some]
 
     def __len__(self) -> int:
         return sum(map(len, self._parts(["seq"])))
@@ -122,10 +125,14 @@ class TableRows:
     def near(self, points: Points) -> Lines:
         """Return the events around some places."""
         near: dict[tuple[str, int], tuple[int, list[int]]] = {}
-        for part in self._parts(["process", "seq"]):
+
+        def seen(table: Part) -> tuple[Near, dict[str, int]]:
+            part = _read(table, ["process", "seq"])
             process, number = _numbered(part)
             mine = {number[name]: seqs for name, seqs in points.items() if name in number}
-            found = seqs_near(process, part.column("seq").to_numpy(), mine)
+            return seqs_near(process, part.column("seq").to_numpy(), mine), number
+
+        for found, number in in_threads(seen, self._tables):
             for name in points.keys() & number.keys():
                 for seq in points[name]:
                     count, seqs = found[number[name], seq]

@@ -24,7 +24,7 @@ from antecede.arrays import Flags, Ints
 from antecede.audit.local_windows import copies_of, name_rows, rows_of
 from antecede.audit.windows.columns import lookup_in, process_names, to_events
 from antecede.audit.windows.copies import Copies
-from antecede.audit.windows.cuts import NO_SEQ, lower, offsets, propose, rising
+from antecede.audit.windows.cuts import NO_SEQ, lower, offsets, pairs_of, propose, rising
 from antecede.audit.windows.matching import Events, joined
 from antecede.audit.windows.rounds import Arrangement, Group, IncompleteError
 from antecede.audit.windows.window import Request, Window, run_window
@@ -165,8 +165,9 @@ def propose_cut(spec: dict[str, Any]) -> tuple[list[str], Ints, NDArray[np.float
     names = process_names(table)
     events = to_events(table, names, spec["salt"])
     time = np.asarray(table.column("time").cast(pa.float64()).combine_chunks())
-    when = spec["when"] + offsets(events, time, len(names))
-    return names, lower(propose(events, time, when), events), when
+    pairs = pairs_of(events)
+    when = spec["when"] + offsets(events, pairs, time, len(names))
+    return names, lower(propose(events, time, when), events, pairs), when
 
 
 def _after(

@@ -21,7 +21,15 @@ from antecede.arrays import Flags, Ints
 from antecede.audit.local_windows import copies_of
 from antecede.audit.windows.columns import to_events
 from antecede.audit.windows.copies import Copies
-from antecede.audit.windows.cuts import NO_SEQ, lower, offsets, propose, rising, windows_of
+from antecede.audit.windows.cuts import (
+    NO_SEQ,
+    lower,
+    offsets,
+    pairs_of,
+    propose,
+    rising,
+    windows_of,
+)
 from antecede.audit.windows.edges import SIGNAL
 from antecede.audit.windows.join import Open
 from antecede.audit.windows.matching import Events, joined
@@ -282,20 +290,21 @@ def find_cuts(
     gap = float(np.min(np.diff(np.append(places, 2 * places[-1] - places[0])), initial=np.inf))
     width = BAND * (gap if np.isfinite(gap) and gap > 0 else 1.0)
     events, hint = _band(hinted, stats, places, width, salt)
-    ahead = offsets(events, hint, n) if stats.timed else np.zeros(n)
+    ahead = offsets(events, pairs_of(events), hint, n) if stats.timed else np.zeros(n)
     for _ in range(WIDENINGS):
         most = float(np.abs(ahead).max(initial=0.0))
         if most < width / 2:
             break
         width = max(4 * most, 4 * width)
         events, hint = _band(hinted, stats, places, width, salt)
-        ahead = offsets(events, hint, n)
+        ahead = offsets(events, pairs_of(events), hint, n)
     found = []
     for place in places:
         near = np.flatnonzero(np.abs(hint - place) <= width)
         around = events.take(near)
         proposed = propose(around, hint[near], place + ahead)
-        found.append(lower(proposed, joined([around, edges]) if edges is not None else around))
+        bound = around if edges is None else joined([around, edges])
+        found.append(lower(proposed, bound, pairs_of(bound)))
     return np.array(rising(_with_silent(hinted, stats, found, places, ahead)))
 
 

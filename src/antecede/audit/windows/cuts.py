@@ -8,7 +8,7 @@ are known. The join finds any remaining errors.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from antecede.audit.windows.matching import DELIVER, SEND, Events
 
 #: The seq in a cut for a process whose events are cut by time.
 NO_SEQ = -(2**63)
+#: Rows of sends and, at the same places, of their deliveries.
+Pairs: TypeAlias = tuple[Ints, Ints]
 #: Rounds of averaging when clock offsets are estimated.
 _ROUNDS = 30
 
@@ -38,7 +40,7 @@ def _lower(cut: Ints, sender: Ints, sent: Ints, receiver: Ints, delivered: Ints)
     return moved
 
 
-def pairs_of(events: Events) -> tuple[Ints, Ints]:
+def pairs_of(events: Events) -> Pairs:
     """Return (send rows, delivery rows) of the messages with both among ``events``.
 
     The ends of edges are like sends and deliveries.
@@ -53,9 +55,9 @@ def pairs_of(events: Events) -> tuple[Ints, Ints]:
     return sends[at[found]], deliveries[found]
 
 
-def lower(proposal: Ints, events: Events) -> Ints:
-    """Return ``proposal``, lowered as far as the surrounding ``events`` require."""
-    sends, deliveries = pairs_of(events)
+def lower(proposal: Ints, events: Events, pairs: Pairs) -> Ints:
+    """Return ``proposal``, lowered as far as the surrounding events and their pairs require."""
+    sends, deliveries = pairs
     cut = proposal.copy()
     cut[cut == NO_SEQ] = 2**63 - 1
     _lower(
@@ -69,14 +71,14 @@ def lower(proposal: Ints, events: Events) -> Ints:
     return cut
 
 
-def offsets(events: Events, time: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Estimate how far each process's clock is ahead, from the delays in ``events``.
+def offsets(events: Events, pairs: Pairs, time: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Estimate how far each process's clock is ahead, from the delays of ``pairs``.
 
     The delay seen from i to j is the true one plus j's offset minus i's. Each offset is set to the
     median of what its neighbours show, assuming that true delays are the same both ways. It is only
     a hint: a bad estimate costs time, never exactness.
     """
-    sends, deliveries = pairs_of(events)
+    sends, deliveries = pairs
     found = np.zeros(n)
     seen = time[deliveries] - time[sends]
     usable = np.isfinite(seen)
