@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from antecede.report.numbers import figure
@@ -152,7 +153,19 @@ def _best(points: Points) -> str:
     "Experiment bounded: mean time from send to delivery, compared with optimal's.",
 )
 def _delay(points: Points) -> Judgement | None:
-    return _against_optimal(points, "latency_mean", "Time from send to delivery", "{:+.1%}", 1)
+    found = _against_optimal(points, "latency_mean", "Time from send to delivery", "{:+.1%}", 1)
+    ends = []
+    for cast in CASTS:
+        ours, best = (
+            points.means("latency_mean", cast, SAME),
+            points.level("latency_mean", cast, KS),
+        )
+        extra = points.means("extra_packets_per_message", cast, SAME)
+        acting = [x for x in ours if extra.get(x)]
+        if acting and best:
+            told = (f"{ours[x] / best - 1:+.1%} at k = {x:g} n" for x in (acting[0], acting[-1]))
+            ends.append(f"{' to '.join(told)} in {cast}")
+    return found and replace(found, short=", ".join(ends))
 
 
 def _against_optimal(

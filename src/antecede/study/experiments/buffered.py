@@ -163,10 +163,12 @@ def _footnotes(points: Points) -> str:
         ratio = links.ratios("latency_mean", facet, RST)
         where = crossing({-x: y for x, y in ratio.items()}, 1.0)
         if where is not None:
+            slow = [x for x in links.means("saturated", facet, PLAIN) if x < min(ratio)]
+            full = f" (at {max(slow) / 1000:g} kB/s buffered is overloaded)" if slow else ""
             said.append(
                 f"On links of limited bandwidth (footnote 5), {facet.removeprefix('n=')} "
-                "processes: buffered is quicker than the matrix below about "
-                f"{figure(-where / 1000)} kB/s. "
+                f"processes: buffered is quicker than the matrix from {min(ratio) / 1000:g} "
+                f"to about {figure(-where / 1000)} kB/s{full}. "
             )
     return "".join(said)
 
