@@ -118,7 +118,7 @@ def _claims(claims: Claims) -> Iterator[str]:
     """Write the tally, the papers, and for each claim a short line with its full result folded."""
     told = "; ".join(f"{verdict}: {count}" for verdict, (_, count) in claims.tally.items())
     told = told[:1].upper() + told[1:]
-    yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions. {told}.")
+    yield _wrapped(f"Verdicts on {len(claims.lines)} claims and questions. {told}. {claims.note}")
     yield ""
     for key, (name, link) in claims.papers.items():
         yield f"- {key}.x: " + (f"[{name}]({link})" if link else name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antecede.study.claims import claim_rows, claims
+from antecede.study.claims import claim_rows, claims, refuted
 from antecede.study.design import Judgement
 from antecede.study.experiments import (
     EXPERIMENTS,
@@ -197,6 +197,7 @@ def buffered_study(latency: float, acknowledgement: float) -> Measured:
         "pipelining", "added_delay_mean", ("load=0.4",), {"buffered": flat(1.0, (0.5,))}
     )
     rows += rows_of("links", "latency_mean", ("n=10",), {"buffered": flat(1.0, (1e3, 1e5))})
+    rows += rows_of("links", "saturated", ("n=10",), {"buffered": {500.0: 1.0, 1e3: 0.0}})
     pairs = rows_of("buffered", "latency_mean", facets, {RST: flat(1 / latency, LOADS)})
     pairs += rows_of(
         "pipelining", "added_delay_mean", ("load=0.4",), {"buffered:pipelined": flat(0.45, (0.5,))}
@@ -335,6 +336,13 @@ def _points_of(measured: Measured) -> Rows:
     ]  # fmt: skip
 
 
+def test_figures_decide_what_is_refuted_as_printed() -> None:
+    linear, cubic = (refuted(work_study(3, 2, receipt)) for receipt in (2, 3))
+    assert "lemmas 3 and 4 (1.2)" in linear
+    assert "2.5" not in linear
+    assert "lemmas 3 and 4 (1.2); quadratic time for a receipt (2.5)" in cubic
+
+
 def test_0_6_without_crossover_says_so() -> None:
     rows = [row for row in _points_of(GOOD) if row["experiment"] == "overhead"]
     found = outcome("0.6", Measured(rows))
@@ -394,7 +402,16 @@ def test_4_5_stands_beside_theory_and_quotes_the_footnotes() -> None:
     assert "2.00 at 0.9 (theory 14.50)" in text
     assert "From 1.1 on the queue grows without bound." in text
     assert "55% at 0.5 (load 0.4)" in text
-    assert "buffered is quicker than the matrix below" in text
+    assert "buffered is quicker than the matrix from 1 to about 80.2 kB/s (at 0.5" in text
+
+
+def test_3_open_4_tells_the_delay_where_the_bound_acts() -> None:
+    lines = {"optimal": flat(1.0), "bounded": {1.5: 1.2, 4.0: 1.1, 20.0: 1.0}}
+    rows = rows_of("bounded", "latency_mean", CASTS, lines)
+    extra = {"bounded": {1.5: 3.0, 4.0: 1.0, 20.0: 0.0}}
+    rows += rows_of("bounded", "extra_packets_per_message", CASTS, extra)
+    short = outcome("3.open.4", Measured(rows)).short
+    assert short.startswith("+20.0% at k = 1.5 n to +10.0% at k = 4 n in unicast, ")
 
 
 def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:

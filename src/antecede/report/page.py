@@ -101,6 +101,8 @@ class Claims:
     lines: Sequence[ClaimLine]
     papers: Mapping[str, tuple[str, str]]
     """By key, a paper's name (authors and year), and a link to it or nothing."""
+    note: str = ""
+    """Stands beside the tally."""
     kind: ClassVar[str] = "claims"
 
     @property

@@ -179,11 +179,15 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The findings on a claim, and the verdict; ``short`` is the main figure in a few words."""
+    """The findings on a claim, and the verdict; ``short`` is the main figure in a few words.
+
+    ``refuted`` names what is wrong as the paper prints it: a claim may join several statements.
+    """
 
     result: str
     verdict: str
     short: str = ""
+    refuted: str = ""
 
 
 Judge = Callable[[Points], Judgement | None]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from antecede.endpoint.registry import PROTOCOLS
 from antecede.report.page import ClaimLine, Claims, Page, Section, Table
 from antecede.report.study_page import Picture, blocks_of, build
-from antecede.study.claims import RUN, claim_rows, papers
+from antecede.study.claims import RUN, claim_rows, papers, refuted
 from antecede.study.design import Chart, Experiment, label
 from antecede.study.experiments import EXPERIMENTS
 from antecede.study.points import (
@@ -143,7 +143,7 @@ def claims_block(measured: Measured, only: Sequence[str] = ()) -> Claims:
         number: (paper.rpartition(" ")[0], links.get(paper.rpartition(" ")[2], ""))
         for number, paper in papers().items()
     }
-    return Claims(lines, dict(sorted(named.items())))
+    return Claims(lines, dict(sorted(named.items())), refuted(measured))
 
 
 def caption(order: Sequence[str]) -> str:

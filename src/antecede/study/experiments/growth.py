@@ -143,7 +143,8 @@ def _bound(points: Points) -> Judgement | None:
         f"{half:g}; the bound holds for each entry, not for their sum."
     )
     short = f"{shares[worst]:.2f} n² at most; with complements {units} units > n/2 = {half:g}"
-    return Judgement(result, judged(always=small and halved, sometimes=small), short)
+    verdict = judged(always=small and halved, sometimes=small)
+    return Judgement(result, verdict, short, "" if halved else "the bound n/2 by complements")
 
 
 def _ends(line: dict[float, float]) -> str:

@@ -109,7 +109,8 @@ def _costs(points: Points) -> Judgement | None:
         f"where sends cross (claim 4.2), so it runs where none do. {_compared(points)}"
     )
     short = f"{sum(held)} of {len(held)} stated costs; serialised as printed loses order"
-    return Judgement(result, judged(always=False, sometimes=any(held)), short)
+    verdict = judged(always=False, sometimes=any(held))
+    return Judgement(result, verdict, short, "serialised sends")
 
 
 def _compared(points: Points) -> str:

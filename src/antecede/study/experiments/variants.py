@@ -100,7 +100,7 @@ def _gains(points: Points) -> Judgement | None:
     }
     figures = ", ".join(f"{name} x{ratio:.2f} bytes" for name, ratio in best.items())
     short = f"{figures}; lookahead as printed loses order"
-    return Judgement(result, verdict(UNCHANGED.value), short)
+    return Judgement(result, verdict(UNCHANGED.value), short, "lookahead")
 
 
 def _figures(points: Points, series: str) -> str:

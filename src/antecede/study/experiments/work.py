@@ -215,7 +215,8 @@ def _work(points: Points) -> Judgement | None:
     )
     sends = f"send n^{last[PRINTED]:.1f} as printed, n^{last[COMMON]:.1f} common"
     short = f"{sends}; receipt n^{last[PAIRS]:.1f} as printed, n^{last[SORTED]:.1f} sorted"
-    return Judgement(result, verdict(QUADRATIC.value), short)
+    wrong = "" if last[PAIRS] <= QUADRATIC.value else "quadratic time for a receipt"
+    return Judgement(result, verdict(QUADRATIC.value), short, wrong)
 
 
 EXPERIMENT = Experiment(
