@@ -147,7 +147,7 @@ def _defined(tree: ast.Module) -> Iterator[str]:
 def test_few_classes_are_above_a_class() -> None:
     sources = package()
     deep = {name: sources.levels(name) for name in sources.classes}
-    assert deep["antecede.protocols.optimal.Optimal"] == 1
+    assert deep["antecede.protocols.optimal.Optimal"] == 2
     assert not {name: count for name, count in deep.items() if count > LEVELS_MAX}
 
 

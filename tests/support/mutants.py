@@ -81,7 +81,7 @@ class Chatty(Optimal):
     """Answers every delivery with a packet of its own, and that packet as well."""
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
-        tops, log = self._settled()
+        tops, log = self.settled()
         control = tops.copy(), log.copy()
         answer = Message(self.view, self.me, 0, 0, b"", control)
         self.outbox.append((packet.source_no, answer, None))

@@ -138,14 +138,6 @@ def named(log: Log) -> int:
     return sum(map(int.bit_count, log.values()))
 
 
-def keep_log(rules: Rules, saved: Saved, tops: Tops, log: Log) -> Control:
-    """Save or restore tops and log; refuse what no process can have."""
-    tops = saved.keys("tops", tops, rules.view.shift)
-    rules.require_own(saved, "tops", tops[rules.me] >> rules.view.shift)
-    found = saved.plain("log", in_hex(log))
-    return tops, as_log(saved, rules.view, found, tops) if saved.is_read else log
-
-
 def in_hex(log: Log) -> list[list[object]]:
     """Return a log in the form that a snapshot has."""
     return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
@@ -191,9 +183,9 @@ class Logged(Rules):
         return needs
 
     def check(self, packet: Packet) -> str:
-        """Refuse O_M if it has an entry of ours with a clock that we have not reached."""
+        """Refuse O_M if it has an entry of ours that is newer than our clock."""
         newest = packet.content.control[0][self.me] >> self.shift
-        return self.too_new(newest) if newest > self.made else ""
+        return self.too_new(newest) if newest > self.made else ""  # mostly saves the call
 
     def needs(self, packet: Packet) -> list[int]:
         """RCV(1): the entries of O_M that name us; M waits until SR_j has reached them all."""
@@ -222,21 +214,30 @@ class Logged(Rules):
         self._tops, self._log = merged(self._tops, self._log, tops, log, low)
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Compare with TS(sender, O_M)."""
+        """Return whether TS(sender, O_M) is at least ``seq``."""
         return packet.content.control[0][sender] >> self.shift >= seq
+
+    def settled(self) -> Control:
+        """Return LOG_j, with nothing left to merge."""
+        return self._tops, self._log
 
     def kept(self) -> object:
         """Return LOG_j: sorted entries (sender, clock, destinations)."""
-        return spelt(self.view, self._tops, self._log)
+        return spelt(self.view, *self.settled())
 
     def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        return explicit(self.view, self._log)
+        return explicit(self.view, self.settled()[1])
 
     def kept_entries(self) -> int:
-        return len(entries(self.view, self._tops, self._log))
+        return len(entries(self.view, *self.settled()))
 
     def keep(self, saved: Saved) -> None:
-        self._tops, self._log = keep_log(self, saved, self._tops, self._log)
+        """Save or restore tops and log; refuse what no process can have."""
+        tops, log = self.settled()
+        self._tops = tops = saved.keys("tops", tops, self.view.shift)
+        self.require_own(saved, "tops", tops[self.me] >> self.view.shift)
+        found = saved.plain("log", in_hex(log))
+        self._log = as_log(saved, self.view, found, tops) if saved.is_read else log
 
 
 class Unordered(Rules):

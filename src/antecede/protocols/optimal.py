@@ -60,7 +60,7 @@ from typing import Any, ClassVar, Final, cast
 from antecede.endpoint import logs
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Control, Log, Logged, LogWire, Tops
-from antecede.endpoint.messages import COUNT_MAX, FREE, PAIR_BYTES, ControlSize, MessageId
+from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, ControlSize
 from antecede.endpoint.numbers import BYTE, put_ascending
 from antecede.endpoint.rules import ALIKE, NOBODY, Message, Own, Packet, Rules, Saved, View, Wire
 from antecede.errors import PeerError, UsageError
@@ -91,8 +91,11 @@ class OptimalWire(LogWire):
         return Packet(content, source, first.dest_no, first.n + ahead, [key])
 
 
-class Optimal(Rules):
-    """One process's log of messages whose delivery is not yet certain."""
+class Optimal(Logged):
+    """One process's log of messages whose delivery is not yet certain.
+
+    RCV(1), and what is kept of the log, are those of :class:`antecede.endpoint.logs.Logged`.
+    """
 
     INFO: ClassVar = ProtocolInfo(
         idea="exactly what the Propagation Constraints require",
@@ -120,8 +123,6 @@ class Optimal(Rules):
 
     def __init__(self, view: View, me: int) -> None:
         super().__init__(view, me)
-        self._tops: Tops = list(range(view.n))  # (i, 0, {}) for all i
-        self._log: Log = {}
         self._heard: list[tuple[int, int, Control]] = []
         """Messages not merged yet: keys, destinations, controls; perhaps our last, then others'."""
         self._is_own_first = False
@@ -178,24 +179,6 @@ class Optimal(Rules):
         heard[0] = key + self._step, dests, control
         return True
 
-    def check(self, packet: Packet) -> str:
-        """Refuse O_M if it has an entry of ours that is newer than our clock."""
-        newest = packet.content.control[0][self.me] >> self.shift
-        return self.too_new(newest) if newest > self.made else ""  # mostly saves the call
-
-    def needs(self, packet: Packet) -> list[int]:
-        """RCV(1): the entries of O_M that name us; M waits until SR_j has reached them all."""
-        return packet.own or NOBODY
-
-    def blocker(self, packet: Packet) -> int:
-        """RCV(1), the Delivery Condition: return a need that SR_j has not reached, or FREE."""
-        if packet.own:
-            reached, low = self.reached, self.low
-            for key in packet.own:
-                if key > reached[key & low]:
-                    return key
-        return FREE
-
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """RCV(2); M waits in ``_heard`` for RCV(3) to RCV(5). Return where SR_j rose."""
         message, heard = packet.content, self._heard
@@ -249,28 +232,11 @@ class Optimal(Rules):
         self._heard.clear()
         self._tops, self._log, self._is_own_first = tops, log, False
 
-    def knows(self, packet: Packet, sender: int, seq: int) -> bool:
-        """Return whether TS(sender, O_M) is at least ``seq``."""
-        return packet.content.control[0][sender] >> self.shift >= seq
-
-    def kept(self) -> object:
-        """Return LOG_j: sorted entries (sender, clock, destinations)."""
-        return logs.spelt(self.view, *self._settled())
-
-    def dependencies(self) -> dict[MessageId, frozenset[str]]:
-        return logs.explicit(self.view, self._settled()[1])
-
-    def kept_entries(self) -> int:
-        return len(logs.entries(self.view, *self._settled()))
-
-    def _settled(self) -> Control:
+    def settled(self) -> Control:
         """Return LOG_j as tops and log, after merging ``_heard``."""
         if self._heard:
             self._merge()
         return self._tops, self._log
-
-    def keep(self, saved: Saved) -> None:
-        self._tops, self._log = logs.keep_log(self, saved, *self._settled())
 
 
 # Section 4.5: one packet for all destinations, and RCV(4) and RCV(5) as soon as a message arrives.
