@@ -39,6 +39,7 @@ def cases(scale: Scale) -> list[Case]:
                 "received": min(longest, _RECEIVED.get(facet, _FEWER)),
                 "warm_up": min(longest // 2, 100),
                 "delay": f"exponential:{load / 10:g}",
+                "fifo": True,
                 "semantics": SEMANTICS,
                 **more,
             }
@@ -71,8 +72,9 @@ EXPERIMENT = Experiment(
     ),
     how=(
         "Half of the messages depend on one of their sender's last three events, the others on "
-        "nothing. Delays are exponential. Bursts: twenty messages in a row after a pause. "
-        "Sessions: a sender stays with its receiver with probability 0.8."
+        "nothing. Channels are FIFO, as [GK00] assumes, and delays are exponential. Bursts: twenty "
+        "messages in a row after a pause. Sessions: a sender stays with its receiver with "
+        "probability 0.8."
     ),
     x="mean delay / mean gap between sends",
     cases=cases,
