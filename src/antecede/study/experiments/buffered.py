@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antecede.report.numbers import figure
+from antecede.sim.schedule import HEADER_BYTES
 from antecede.study.design import Case, Chart, Experiment, Judgement, Scale, claim, paper
 from antecede.study.limits import BARELY, LITTLE, SHORT, Limit
 from antecede.study.points import Points, crossing, judged, part, spread
@@ -108,7 +109,9 @@ def _costs(points: Points) -> Judgement | None:
         f"other, and the paper itself expects a delay. {_against_theory(points)}"
         "Acknowledgements cost little: "
         f"{part([share <= LITTLE.value for share in little])}; they take "
-        f"{spread(little, '{:.1%}')} of the matrix's bytes. {_footnotes(points)}"
+        f"{spread(little, '{:.1%}')} of the matrix's bytes, and "
+        f"{spread(_acknowledged(points, HEADER_BYTES), '{:.0%}')} with a header on each. "
+        f"{_footnotes(points)}"
         f"{BARELY.said(verdict)} {_meaning(SHORT)} {_meaning(LITTLE)}"
     )
     brief = f"x{max(short):.2f} of the matrix's time at most when trips are short"
@@ -120,13 +123,14 @@ def _meaning(limit: Limit) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _acknowledged(points: Points) -> list[float]:
+def _acknowledged(points: Points, header: int = 0) -> list[float]:
     """Return buffered's only overhead, bytes of acknowledgements, as shares of the matrix's."""
     found = []
     for facet in points.facets():
         own = points.means("total_bytes_per_message", facet, PLAIN)
+        packets = points.means("extra_packets_per_message", facet, PLAIN)
         matrix = points.means("model_bytes_per_message", facet, RST)
-        found += [own[x] / matrix[x] for x in own if matrix.get(x)]
+        found += [(own[x] + header * packets.get(x, 0)) / matrix[x] for x in own if matrix.get(x)]
     return found
 
 
@@ -183,12 +187,13 @@ EXPERIMENT = Experiment(
         "trip approaches the gap between sends?"
     ),
     how=(
-        "Unicast with a mean gap of 0.1 s between sends and exponential delays, so that the axis "
-        "is the load of each process's output buffer. The curve is the queue M/E2/1, which is "
-        "stable below a load of 1: no run below it is left out. A run is saturated if its own load "
-        "reaches 1 and its queues have grown; its times depend on its length and are not drawn. "
-        "In bursts, twenty messages follow each other ten times as fast, after a pause. Bytes are "
-        "those of the model of [JPCY97]; an acknowledgement has a number of 4 bytes."
+        f"Unicast among {_N} processes with a mean gap of 0.1 s between sends and exponential "
+        "delays, so that the axis is the load of each process's output buffer. The curve is the "
+        "queue M/E2/1, which is stable below a load of 1: no run below it is left out. A run is "
+        "saturated if its own load reaches 1 and its queues have grown; its times depend on its "
+        "length and are not drawn. In bursts, twenty messages follow each other ten times as fast, "
+        "after a pause. Bytes are those of the model of [JPCY97]; an acknowledgement has a number "
+        "of 4 bytes."
     ),
     x="round trip / gap between sends",
     cases=cases,

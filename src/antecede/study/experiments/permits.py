@@ -12,6 +12,7 @@ from antecede.study.open_questions import (
     KS,
     LATENCY,
     PACKETS,
+    TOTAL,
     answered,
     arguments,
     measure,
@@ -60,15 +61,18 @@ def findings(points: Points) -> Iterator[str]:
 def _broadcast(points: Points) -> Judgement | None:
     parts: list[str] = []
     sizes: list[float] = []
+    totals: list[float] = []
     slower: list[float] = []
     for cast in points.facets():
         times = points.ratios(LATENCY, cast, OURS)
         if not times:
             continue
         sizes += points.means(BYTES, cast, OURS).values()
+        copies = points.means("data_packets_per_message", cast, OURS)
+        totals += [y / copies.get(x, 1) for x, y in points.means(TOTAL, cast, OURS).items()]
         slower.append(times[min(times)])
         parts.append(f"{cast}: {told(points, LATENCY, OURS, cast)}")
-    if not parts or not sizes:
+    if not parts or not sizes or not totals:
         return None
 
     def verdict(limit: float) -> str:
@@ -77,11 +81,15 @@ def _broadcast(points: Points) -> Judgement | None:
         return answered(always=constant and all(quick), sometimes=constant)
 
     result = (
-        f"{figure(max(sizes))} bytes of control per copy at most, whatever the cast and the load. "
+        f"{figure(max(sizes))} bytes of control on each copy at most, whatever the cast and the "
+        f"load, and {spread(totals, '{:.1f}')} per copy with acknowledgements and permits. "
         "Seconds from send to delivery, permits and optimal, by mean delay / mean gap between "
         f"sends: {'; '.join(parts)}. {NOT_LONG.said(verdict)} {CONSTANT.words.capitalize()}."
     ).replace("{}", CONSTANT.written())
-    short = f"{figure(max(sizes))} bytes per copy; x{spread(slower)} of optimal's time at low load"
+    short = (
+        f"{figure(max(sizes))} bytes on a copy, {spread(totals, '{:.1f}')} with added packets; "
+        f"x{spread(slower)} of optimal's time at low load"
+    )
     return Judgement(result, verdict(NOT_LONG.value), short)
 
 
