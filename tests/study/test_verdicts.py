@@ -358,7 +358,7 @@ def test_0_3_and_0_6_say_which_reading_of_prs_brings_out_what() -> None:
     rows += rows_of("crossover", "rst_share", ("delay=1", "delay=10"), early)
     third = outcome("0.3", Measured(rows)).result
     assert "own slot kept, direct pruning 0.650, own slot emptied, direct pruning 0.900" in third
-    assert "two thirds come out with own slot kept, direct pruning." in third
+    assert "(checked in multicast only) come out with own slot kept, direct pruning." in third
     sixth = outcome("0.6", Measured(rows)).result
     assert "own slot kept, direct pruning: 25.0 to 25.0" in sixth
     assert "own slot emptied, direct pruning: 7.5 to 7.5" in sixth

@@ -82,7 +82,7 @@ def _extent(overview: Rows) -> str:
     lead = (
         f"{runs:,} runs of {len({row['protocol'] for row in overview})} protocols, {deliveries:,} "
         "measured deliveries. Every point is a mean over seeds with its 95% confidence interval; "
-        "protocols are compared on the same schedules."
+        "protocols are compared on the same schedules, unless an experiment says otherwise."
     )
     if saturated:
         lead += (

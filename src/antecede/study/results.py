@@ -155,7 +155,10 @@ def caption(order: Sequence[str]) -> str:
             who = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
             made = ", reconstructed" if info.reconstruction else ""
             told.append(f"{info.short_name}: {info.name}, {who} {info.citation.year}{made}")
-    note = "Points are means over seeds, with 95% intervals; all ran on the same schedules."
+    note = (
+        "Points are means over seeds, with 95% intervals; not all ran on the same schedules (see "
+        "the experiment)."
+    )
     bands = " The shaded band spans all readings of PRS." if any("PRS" in n for n in order) else ""
     return f"{'; '.join(told)}. {note}{bands}" if told else note
 

@@ -14,6 +14,7 @@ from antecede.study.points import (
     Points,
     judged,
     local_exponents,
+    spread,
     told_growth,
 )
 from antecede.study.prs_readings import (
@@ -80,17 +81,20 @@ def answer(points: Points) -> Iterator[str]:
             f"matrix (RST), but {_kilobytes(at[KS])} under optimal (KS), which sends what the "
             f"Propagation Constraints require: {at[RST].mean / at[KS].mean:.0f} times less."
         )
+        lines = [points.means(metric, "multicast", name) for name in READINGS]
+        shares = [line[n] / at[RST].mean for line in lines if n in line]
         yield (
-            f"Pruned needs about as little ({_kilobytes(at[PRUNED])}); direct predecessors (PRS, "
-            f"{_kilobytes(at[PRS])}) hardly save anything."
+            f"Pruned needs about as little ({_kilobytes(at[PRUNED])}). Direct predecessors (PRS, "
+            f"reconstructed) need {_kilobytes(at[PRS])} in the reading that agrees with [JPCY97], "
+            f"and x{spread(shares)} of RST's over all readings."
         )
     alone = _at_largest(points, metric, "unicast", (BUFFERED, KS))
     if alone is not None:
         n, at = alone
         yield (
             f"If every message has one destination, acknowledged buffers need only "
-            f"{figure(at[BUFFERED].mean)} bytes (optimal {figure(at[KS].mean)}), but the "
-            "sender must wait."
+            f"{figure(at[BUFFERED].mean)} bytes and one more packet (optimal "
+            f"{figure(at[KS].mean)} bytes), but messages wait in the sender's output buffer."
         )
 
 
@@ -161,7 +165,7 @@ def _dependents(points: Points) -> Judgement | None:
     result = (
         f"{'; '.join(parts)}. Gain over RST {gains['unicast']:.1f} in unicast, "
         f"{gains['multicast']:.1f} in multicast. PRS by reading, in multicast as a share of n²: "
-        f"{told}; two thirds come out with {' and '.join(map(named, agree)) or 'none of them'}. "
+        f"{told}; two thirds (checked in multicast only) come out with {' and '.join(map(named, agree)) or 'none of them'}. "
         f"{APPROACHES.said(verdict)}"
     )
     short = (
