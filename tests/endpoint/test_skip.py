@@ -11,6 +11,7 @@ from antecede import PROTOCOLS, Codec, Endpoint, MessageId, Need, Packet, PeerEr
 from antecede.check import random_script, run_script
 from antecede.check.cases import cases, random_groups
 from antecede.check.scripts import process_names
+from antecede.endpoint.registry import rules_of, view_of
 
 MEMBERS = ("a", "b", "c")
 
@@ -58,6 +59,29 @@ def test_what_rests_on_such_a_delivery_says_so_too(protocol: str) -> None:
     assert delivery.unmet == (need,)
     (own,) = c.send(["a", "c"]).deliveries
     assert own.unmet == (need,)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        ("zones", {"zones": (("a", "b"), ("b", "c"))}),
+        ("tree", {"links": (("a", "b"), ("b", "c"))}),
+        ("central", {"relay": "b"}),
+        ("hierarchy", {"clusters": (("b", "a", "c"),)}),
+    ],
+)
+def test_what_a_skip_releases_is_passed_on_at_once(
+    protocol: str, options: dict[str, object]
+) -> None:
+    a, b = (
+        Endpoint(view_of(protocol, MEMBERS, **options), name, rules_of(protocol)) for name in "ab"
+    )
+    _, second = (next(p for p in a.send(["b", "c"]).packets if p.dest == "b") for _ in range(2))
+    assert not b.receive(second).deliveries
+    effects = b.skip("a", 1)
+    assert [delivery.message for delivery in effects.deliveries] == [("a", 2)]
+    assert [(packet.dest, packet.message) for packet in effects.packets] == [("c", ("a", 2))]
+    assert not b.flush().packets
 
 
 def test_skip_does_not_release_what_waits_for_something_else() -> None:

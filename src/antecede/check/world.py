@@ -68,6 +68,7 @@ class World:
         """How many deliveries said that they depend on a lost message."""
         self._relays = used.RELAYS
         self._hears = used.has("arrived")
+        self._has_gaps = used.has("gap")
         self._is_mixed = used.RELAYS or used.IS_JOINT
         """Whether a loss may affect messages that do not causally follow the lost one."""
         self._codec = Codec(self.view)
@@ -291,11 +292,19 @@ class World:
                 for need in needs:
                     if (
                         need.message is not None
-                        and (process, need.process, need.number) not in self._named
+                        and self._may_name(process, need.process, need.number)
                         and self._is_lost_before(process, need.process, need.number)
                     ):
                         return process, need.process, need.number
         return None
+
+    def _may_name(self, process: str, sender: str, number: int) -> bool:
+        """Return whether it can help to skip a message by its number.
+
+        Where a relay may still bring messages of others, also if its sender was skipped whole.
+        """
+        is_new = (process, sender, number) not in self._named
+        return number > self._limits[process].get(sender, 0) or (self._has_gaps and is_new)
 
     def _is_lost_before(self, process: str, sender: str, number: int) -> bool:
         """Return whether the network lost a sender's message, up to a number, to a process.
@@ -427,6 +436,8 @@ class World:
         for delivery in effects.deliveries:
             self._deliver(process, delivery)
         packets = list(effects.packets)
+        if left := self.endpoints[process].flush().packets:
+            self._broken("quiescence", f"{process} has not sent {left[0]!r} with what caused it")
         if self._is_coded:
             packets = [self._recoded(packet) for packet in packets]
         self.packets.extend(packets)

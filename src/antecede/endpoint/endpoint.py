@@ -230,7 +230,8 @@ class Endpoint:
         hold = self._hold
         for arrival in hold.wake_all():
             hold.file(arrival, self._blocker(hold.packets[arrival]))
-        return new_effects(self._posted(), tuple(self._take_due()), self._events)
+        deliveries = tuple(self._take_due())
+        return new_effects(self._posted(), deliveries, self._events)
 
     def tick(self, now: int) -> Effects:
         """Tell the time, before anything else happens at that time; return what this releases.

@@ -69,6 +69,8 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     more = data[at + 1]
     if 0 < more < 0x80:
         return value & 0x7F | more << 7, at + 2
+    if more and 0 < (last := data[at + 2]) < 0x80:
+        return value & 0x7F | (more & 0x7F) << 7 | last << 14, at + 3
     value &= 0x7F
     for shift in range(7, 70, 7):
         at += 1
