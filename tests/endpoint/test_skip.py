@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -70,9 +71,7 @@ def test_what_rests_on_such_a_delivery_says_so_too(protocol: str) -> None:
         ("hierarchy", {"clusters": (("b", "a", "c"),)}),
     ],
 )
-def test_what_a_skip_releases_is_passed_on_at_once(
-    protocol: str, options: dict[str, object]
-) -> None:
+def test_what_a_skip_releases_is_passed_on_at_once(protocol: str, options: dict[str, Any]) -> None:
     a, b = (
         Endpoint(view_of(protocol, MEMBERS, **options), name, rules_of(protocol)) for name in "ab"
     )
