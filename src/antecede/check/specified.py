@@ -129,7 +129,7 @@ class _Specification(Rules):
 
     def keep(self, saved: Saved) -> None:
         now = _Saved(self._process, self._sent, self._passed, self._held)
-        found = saved.value("all", now)
+        found = saved.field("all", now, type(now))
         if saved.is_read:
             again = _Saved(found.process, found.sent, found.passed, found.held)
             self._process, self._sent, self._held = again.process, again.sent, again.held

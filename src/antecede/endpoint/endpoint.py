@@ -346,8 +346,9 @@ class Endpoint:
         own = channels.sent[self._me], channels.prefix[self._me], *channels.ahead[self._me]
         saved.require(not any(own), "sent", own, f"no packets of {self.process!r} to itself")
         hold.arrivals = saved.number("arrivals", hold.arrivals)
-        held = saved.plain("held", [list(one) for one in sorted(hold.packets.items())])
-        taken = saved.plain("taken", list(self._inbox or ()))
+        kind = [(range(hold.arrivals + 1), Packet)]
+        held = saved.field("held", sorted(hold.packets.items()), kind)
+        taken = saved.field("taken", list(self._inbox or ()), [Packet])
         rules.reached[:] = saved.keys("reached", rules.reached, rules.low.bit_length())
         skips = saved.plain("skips", self._skips and Saved.of(self._skips.keep))
         saved.part("rules", rules.keep)
@@ -356,17 +357,17 @@ class Endpoint:
                 Saved("skips", skips).read(self._begin_skips().keep)
             self._load_held(saved, held, taken)
 
-    def _load_held(self, saved: Saved, held: object, taken: object) -> None:
+    def _load_held(self, saved: Saved, held: list[tuple[int, Packet]], taken: list[Packet]) -> None:
         hold, last = self._hold, 0
-        for entry in saved.as_list("held", held):
-            arrival, packet = saved.as_list("held", entry, 2)
-            saved.as_numbers("held", [arrival], most=hold.arrivals)
-            saved.require(last < arrival, "held", arrival, f"arrivals in order to {hold.arrivals}")
-            hold.put_back(arrival, self._checked_held(saved, packet))
+        for arrival, packet in held:
+            saved.require(last < arrival, "held", arrival, "arrivals in order")
+            self._check_held(saved, packet)
+            hold.put_back(arrival, packet)
             last = arrival
-        for value in saved.as_list("taken", taken):
-            packet = self._checked_held(saved, value)
-            saved.require(self._inbox is not None, "taken", packet, "nothing outside pull mode")
+        is_eager = self._inbox is not None
+        saved.require(is_eager or not taken, "taken", taken, "nothing outside pull mode")
+        for packet in taken:
+            self._check_held(saved, packet)
             cast("deque[Packet]", self._inbox).append(packet)
             hold.count_in(packet)
         can_be_free = self.pull and self._inbox is None
@@ -376,16 +377,13 @@ class Endpoint:
             saved.require(is_right, "held", packet, "packets that wait for something")
             hold.file(arrival, need)
 
-    def _checked_held(self, saved: Saved, packet: object) -> Packet:
-        """Return a saved packet; refuse it if this endpoint would not have accepted it."""
-        if type(packet) is not Packet:
-            raise ValueError(f"held is {shown(packet)}; expected a packet")
+    def _check_held(self, saved: Saved, packet: Packet) -> None:
+        """Refuse a saved packet if this endpoint would not have accepted it."""
         self._check_address(packet)
         is_seen = self._channels.is_seen(packet.source_no, packet.n)
         saved.require(is_seen, "held", packet, "packets that have arrived")
         fault = self._rules.readmit(packet)
         saved.require(not fault, "held", packet, f"a packet that no peer sends: it {fault}")
-        return packet
 
     # Inside.
 

@@ -12,6 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
+from antecede.endpoint import kinds
 from antecede.endpoint.messages import FREE, ID_BYTES, PAIR_BYTES, ControlSize, MessageId, is_key
 from antecede.endpoint.numbers import (
     BYTE,
@@ -26,7 +27,7 @@ from antecede.endpoint.numbers import (
     varint,
 )
 from antecede.endpoint.rules import NOBODY, Message, Own, Packet, Rules, View, Wire
-from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.errors import PeerError
 
 Tops = list[int]
@@ -138,21 +139,16 @@ def named(log: Log) -> int:
     return sum(map(int.bit_count, log.values()))
 
 
-def in_hex(log: Log) -> list[list[object]]:
-    """Return a log in the form that a snapshot has."""
-    return [[key, format(mask, "x")] for key, mask in sorted(log.items())]
+def kind_of_log(view: View) -> object:
+    """Return the kind of a log in saved state."""
+    return {kinds.key(view): kinds.mask(view.n)}
 
 
-def as_log(saved: Saved, view: View, value: object, tops: Tops | None = None) -> Log:
-    """Return a log read from a snapshot, fitting ``tops``; without, entries may name nobody."""
-    log: Log = {}
-    for entry in saved.as_list("log", value):
-        key, dests = saved.as_list("log", entry, 2)
-        mask = saved.as_mask("log", dests, view.n)
-        is_known = type(key) is int and is_key(key, view) and key not in log
-        is_right = is_known and (tops is None or (mask and key <= tops[key & view.low]))
-        saved.require(is_right, "log", entry, "distinct messages that are known of, for someone")
-        log[key] = mask
+def keep_log(saved: Saved, view: View, log: Log, tops: Tops) -> Log:
+    """Save or restore a log that fits ``tops``."""
+    log = saved.field("log", log, kind_of_log(view))
+    is_right = all(mask and key <= tops[key & view.low] for key, mask in log.items())
+    saved.require(is_right, "log", log, "messages that are known of, for someone")
     return log
 
 
@@ -236,8 +232,7 @@ class Logged(Rules):
         tops, log = self.settled()
         self._tops = tops = saved.keys("tops", tops, self.view.shift)
         self.require_own(saved, "tops", tops[self.me] >> self.view.shift)
-        found = saved.plain("log", in_hex(log))
-        self._log = as_log(saved, self.view, found, tops) if saved.is_read else log
+        self._log = keep_log(saved, self.view, log, tops)
 
 
 class Unordered(Rules):
@@ -293,9 +288,8 @@ class Unordered(Rules):
         low, most = self.low, (SAVED_MAX + 1 << self.shift) - 1
         self._places = saved.numbers("places", self._places)
         self._keys = saved.keys("keys", self._keys, self.shift)
-        self._ahead = saved.each(
-            "ahead", self._ahead, in_pairs, lambda one: saved.as_by_number("ahead", one, most, most)
-        )
+        kind = [{most: range(most + 1)}, self.view.n]
+        self._ahead = saved.field("ahead", self._ahead, kind)
         self._beyond = {key for ahead in self._ahead for key in ahead.values()}
         for source, ahead in enumerate(self._ahead):
             first, places = self._places[source] + 2, [*ahead]

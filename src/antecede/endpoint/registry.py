@@ -109,7 +109,7 @@ def restored(
 ) -> Endpoint:
     """Return the endpoint that had a state; a ValueError says what no process can have."""
     saved = Saved("snapshot", state)
-    process, pull = saved.value("process", ""), saved.value("pull", value=False)
+    process, pull = saved.field("process", "", str), saved.field("pull", value=False, kind=bool)
     saved.require(process in view.numbers, "process", process, f"one of {listed(view.members)}")
     limits = {name: saved.number(name, 0, 0, LIMIT_MAX) for name in _LIMITS}
     made = Endpoint(view, process, rules or rules_of(view.protocol).of(view), pull=pull, **limits)

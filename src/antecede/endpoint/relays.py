@@ -6,6 +6,7 @@ that lost a packet can say which message it had.
 
 from typing import Any, ClassVar
 
+from antecede.endpoint import kinds
 from antecede.endpoint.messages import FREE, Message, Need, Packet, is_key
 from antecede.endpoint.numbers import read_varint, varint
 from antecede.endpoint.rules import Rules, Saved, View, Wire
@@ -119,10 +120,7 @@ class Chained(Rules):
         return self.places[source]
 
     def keep(self, saved: Saved) -> None:
-        self._last = saved.each("last", self._last, lambda key: key, lambda key: key)
-        is_right = all(
-            key is None or (type(key) is int and is_key(key, self.view)) for key in self._last
-        )
-        saved.require(is_right, "last", self._last, "the last message to each, or none")
+        last = [kinds.optional(kinds.key(self.view)), self.view.n]
+        self._last = saved.field("last", self._last, last)
         self._newest = saved.numbers("newest", self._newest)
-        self._gone = saved.mask("gone", self._gone, self.view.n)
+        self._gone = saved.field("gone", self._gone, kinds.mask(self.view.n))

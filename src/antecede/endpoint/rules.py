@@ -6,10 +6,10 @@ that it asks for, at the *place* that the key names. Usually a place is a sender
 ``seq << shift | sender``. Any other packets that rules want to send go into ``outbox``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
+from antecede.endpoint import kinds
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import FREE, ControlSize, Message, MessageId, Need, Packet
 from antecede.endpoint.saved import Saved
@@ -311,27 +311,17 @@ class Rules:
             raise QueueFullError(msg, queued=self.queued, queue_max=self.queue_max)
 
 
-def saved_message(message: Message) -> list[object]:
-    """Return a message that waits to be sent in the form that a snapshot has."""
-    return [message.seq, format(message.dests, "x"), message.payload]
+def own_message(rules: Rules) -> kinds.Kind:
+    """Return the kind of a message of ours that waits to be sent to others."""
+    parts = range(1, rules.made + 1), kinds.mask(rules.view.n), bytes
 
+    def read(value: object) -> Message:
+        seq, dests, payload = kinds.get(parts, value)
+        if dests == 1 << rules.me or not dests:
+            raise kinds.wrong(value, "a message to others")
+        return Message(rules.view, rules.me, seq, dests, payload, None)
 
-def as_message(rules: Rules, saved: Saved, name: str, value: object) -> Message:
-    """Return our message from :func:`saved_message`; refuse one that is for us alone."""
-    seq, dests, payload = saved.as_list(name, value, 3)
-    mask = saved.as_mask(name, dests, rules.view.n)
-    is_right = type(seq) is int and 1 <= seq <= rules.made and mask & ~(1 << rules.me)
-    is_right = is_right and type(payload) is bytes
-    saved.require(is_right, name, value, f"a message to others, from 1 to {rules.made}")
-    return Message(rules.view, rules.me, seq, mask, payload, None)
-
-
-def keep_messages(
-    rules: Rules, saved: Saved, name: str, messages: Collection[Message]
-) -> list[Message]:
-    """Save or restore messages of ours that wait to be sent."""
-    get = partial(as_message, rules, saved, name)
-    return saved.each(name, [*messages], saved_message, get, is_open=True)
+    return kinds.Kind(lambda one: kinds.put(parts, (one.seq, one.dests, one.payload)), read)
 
 
 def knows_too_much(made: int) -> str:

@@ -6,13 +6,12 @@ waits for every held message that its sender knew of. Deliveries that depend on 
 so: those that waited for it, and those whose senders knew of one of these.
 """
 
-from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from antecede.endpoint.hold import Hold
 from antecede.endpoint.messages import FREE, Need, Packet
 from antecede.endpoint.rules import Rules
-from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.saved import SAVED_MAX, Saved
 
 GONE: Final = SAVED_MAX
 """All messages of a process that is gone are lost: their numbers are at most this."""
@@ -162,22 +161,10 @@ class Skips:
     def keep(self, saved: Saved) -> None:
         """Save or restore what is lost, and what depends on it."""
         n, members, numbers = self._view.n, self._view.members, self._view.numbers
-        self._limits = saved.by_number("limits", self._limits, n)
-
-        def as_mark(mark: object) -> tuple[Need, dict[int, int]]:
-            process, number, unit, firsts = saved.as_list("marks", mark, 4)
-            saved.as_numbers("marks", [process], most=n - 1)
-            saved.as_numbers("marks", [number])
-            saved.require(type(unit) is str, "marks", unit, "str")
-            return Need(members[process], number, unit), saved.as_by_number("marks", firsts, n)
-
-        def put(mark: tuple[Need, dict[int, int]]) -> list[object]:
-            (process, number, unit), firsts = mark
-            return [numbers[process], number, unit, in_pairs(firsts)]
-
-        self._gaps = saved.tuples("gaps", self._gaps, 3)
-        for gap in self._gaps:
-            saved.require(gap[0] < n, "gaps", gap, f"a member below {n}")
-        marks = sorted(self._marks.items(), key=itemgetter(0))
-        self._marks = dict(saved.each("marks", marks, put, as_mark, is_open=True))
-        self._here = set(saved.tuples("here", sorted(self._here), 2))
+        self._limits = saved.field("limits", self._limits, {n: int})
+        self._gaps = saved.field("gaps", self._gaps, [(range(n), int, int)])
+        lost = sorted(self._marks)
+        marks: Any = [(numbers[one.process], *one[1:], self._marks[one]) for one in lost]
+        marks = saved.field("marks", marks, [(range(n), int, str, {n: int})])
+        self._marks = {Need(members[k], seq, unit): firsts for k, seq, unit, firsts in marks}
+        self._here = set(saved.field("here", sorted(self._here), [(int, int)]))

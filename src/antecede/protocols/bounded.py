@@ -237,7 +237,7 @@ class Bounded(Counted):
     def keep(self, saved: Saved) -> None:
         """Save or restore M as (place, count, number), the turn, and the last deliveries."""
         n, me = self.view.n, self.me
-        entries = saved.tuples("entries", entries_of(self._columns, n), 3)
+        entries = saved.field("entries", entries_of(self._columns, n), [(int, int, int)])
         self._turn = saved.number("turn", self._turn, 0, n - 1)
         self._newest = saved.numbers("newest", self._newest)
         if not saved.is_read:

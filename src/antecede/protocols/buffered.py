@@ -26,7 +26,7 @@ from collections import deque
 from typing import ClassVar
 
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, keep_messages
+from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, own_message
 
 
 class Buffered(Rules):
@@ -128,7 +128,7 @@ class Buffered(Rules):
         return 0
 
     def keep(self, saved: Saved) -> None:
-        self._output = deque(keep_messages(self, saved, "output", self._output))
+        self._output = deque(saved.field("output", self._output, [own_message(self)]))
         self._receiver = saved.number("receiver", self._receiver, 0, self.view.n - 1)
         self._awaited = saved.number("awaited", self._awaited, 0, self.made)
         numbers = [message.seq for message in self._output]

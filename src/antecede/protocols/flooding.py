@@ -35,6 +35,7 @@ References
 from itertools import pairwise
 from typing import ClassVar, cast
 
+from antecede.endpoint import kinds
 from antecede.endpoint.arguments import as_links
 from antecede.endpoint.hold import Channels
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
@@ -237,36 +238,21 @@ class Flooding(Chained):
         super().keep(saved)
         n, seen = self.view.n, self._seen
         self._near = saved.numbers("near", self._near, most=n - 1, is_open=True)
-        self._heard = saved.mask("heard", self._heard, n)
+        self._heard = saved.field("heard", self._heard, kinds.mask(n))
 
-        def get(entry: object) -> tuple[int, list[Message]]:
-            dest, kept = saved.as_list("opening", entry, 2)
-            messages = [self._loaded(saved, one) for one in saved.as_list("opening", kept)]
-            return saved.as_numbers("opening", [dest], most=n - 1)[0], messages
-
-        opening = [*self._opening.items()]
-        self._opening = dict(
-            saved.each(
-                "opening",
-                opening,
-                lambda one: [one[0], list(map(_saved, one[1]))],
-                get,
-                is_open=True,
-            )
-        )
+        kind = [(range(n), [kinds.Kind(_saved, self._loaded)])]
+        self._opening = dict(saved.field("opening", [*self._opening.items()], kind))
         self._wishes = saved.number("wishes", self._wishes)
         self._pings = saved.numbers("pings", self._pings)
         seen.prefix = saved.numbers("prefix", seen.prefix)
         seen.ahead = saved.rows("ahead", seen.ahead, leasts=[one + 2 for one in seen.prefix])
 
-    def _loaded(self, saved: Saved, value: object) -> Message:
+    def _loaded(self, value: object) -> Message:
         """Return the message or ping that :func:`_saved` wrote."""
-        sender, seq, dests, payload, target, number = saved.as_list("opening", value, 6)
-        n, mask = self.view.n, saved.as_mask("opening", dests, self.view.n)
-        saved.as_numbers("opening", [sender, target], most=n - 1)
-        saved.as_numbers("opening", [seq, number])
-        saved.require(type(payload) is bytes, "opening", payload, "bytes")
-        return Message(self.view, sender, seq, mask, payload, None if seq else (target, number))
+        who, dests = range(self.view.n), kinds.mask(self.view.n)
+        parts = kinds.get((who, int, dests, bytes, who, int), value)
+        sender, seq, dests, payload, target, wish = parts
+        return Message(self.view, sender, seq, dests, payload, None if seq else (target, wish))
 
 
 def _saved(message: Message) -> list[object]:

@@ -20,7 +20,7 @@ References
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from antecede.endpoint import logs, numbers
+from antecede.endpoint import kinds, logs, numbers
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAYLOAD_MAX, ControlSize, Message, Packet, is_key
 from antecede.endpoint.numbers import BYTE, read_varint, varint
@@ -246,19 +246,18 @@ class History(Rules):
     def keep(self, saved: Saved) -> None:
         if not saved.is_read:
             self._prune()
-        past = [[key, format(old.dests, "x"), old.payload] for key, old in self._past.items()]
-        past = saved.plain("past", past)
+        kind = [(kinds.key(self.view), kinds.mask(self.view.n), bytes)]
+        past = [(key, old.dests, old.payload) for key, old in self._past.items()]
+        past = saved.field("past", past, kind)
         self._seen = saved.keys("seen", self._seen, self.view.shift)
         if not self.is_stale:
             self.require_own(saved, "seen", self._seen[self.me] >> self.view.shift)
         self._known = saved.rows("known", self._known, self.view.n)
+        view, seen = self.view, self._seen
+        is_right = all(key <= seen[key & view.low] for key, _, _ in past)
+        saved.require(is_right, "past", past, "messages that were seen")
         if saved.is_read:
-            self._past = dict([self._as_past(saved, one) for one in saved.as_list("past", past)])
-
-    def _as_past(self, saved: Saved, value: object) -> tuple[int, Message]:
-        key, dests, payload = saved.as_list("past", value, 3)
-        view, mask = self.view, saved.as_mask("past", dests, self.view.n)
-        is_right = type(key) is int and is_key(key, view) and key <= self._seen[key & view.low]
-        is_right = is_right and type(payload) is bytes
-        saved.require(is_right, "past", key, "messages that were seen, and their payloads")
-        return key, Message(view, key & view.low, key >> view.shift, mask, payload, None)
+            self._past = {
+                key: Message(view, key & view.low, key >> view.shift, dests, payload, None)
+                for key, dests, payload in past
+            }

@@ -54,7 +54,6 @@ References
    11(2):91-111, 1998. https://doi.org/10.1007/s004460050044
 """
 
-from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 from antecede.endpoint import logs
@@ -435,9 +434,9 @@ class Differential(Logged):
 
     def keep(self, saved: Saved) -> None:
         super().keep(saved)
-        put, get = logs.in_hex, partial(logs.as_log, saved, self.view)
-        self._last_sent = saved.each("last_sent", self._last_sent, put, get)
-        self._last_received = saved.each("last_received", self._last_received, put, get)
+        kind = [logs.kind_of_log(self.view), self.view.n]
+        self._last_sent = saved.field("last_sent", self._last_sent, kind)
+        self._last_received = saved.field("last_received", self._last_received, kind)
 
 
 def _change(before: Entries, after: Entries) -> Change:

@@ -45,14 +45,13 @@ References
    https://arxiv.org/abs/2603.14690
 """
 
-from itertools import count
 from typing import ClassVar
 
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.rules import NOBODY, Rules, Wire, as_message, knows_too_much, saved_message
-from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.rules import NOBODY, Rules, Wire, knows_too_much, own_message
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
 
@@ -239,25 +238,14 @@ class Permits(Rules):
         return len(self._needs) + sum(map(len, self._owed))
 
     def keep(self, saved: Saved) -> None:
-        n, dests = self.view.n, count()
-
-        def put(queue: Copies) -> list[object]:
-            return [[in_pairs(needs), saved_message(message)] for needs, message in queue]
-
-        def get(copies: object) -> Copies:
-            queue, dest = Copies(), next(dests)
-            for entry in saved.as_list("output", copies):
-                needs, message = saved.as_list("output", entry, 2)
-                one = as_message(self, saved, "output", message)
-                saved.require(one.dests >> dest & 1, "output", entry, f"copies for member {dest}")
-                queue.append((saved.as_by_number("output", needs, n), one))
-            is_right = not queue or queue[0][0]
-            saved.require(is_right, "output", copies, "copies that wait for permits")
-            return queue
-
-        self._output = saved.each("output", self._output, put, get)
+        n = self.view.n
+        copies = [({n: int}, own_message(self))]
+        self._output = saved.field("output", self._output, [copies, n])
+        for dest, queue in enumerate(self._output):
+            is_right = not queue or (queue[0][0] and all(one.dests >> dest & 1 for _, one in queue))
+            saved.require(is_right, "output", dest, "copies for this member that wait for permits")
         self.queued = sum(map(len, self._output))
-        self._needs = saved.by_number("needs", self._needs, n)
+        self._needs = saved.field("needs", self._needs, {n: int})
         self._permits = saved.numbers("permits", self._permits)
         self._mark = saved.number("mark", self._mark, 0, self.made)
         self._places = saved.numbers("places", self._places, most=self.made)

@@ -20,6 +20,7 @@ References
 from hashlib import blake2b
 from typing import ClassVar, cast
 
+from antecede.endpoint import kinds
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
@@ -182,7 +183,7 @@ class Probabilistic(Rules):
 
     def keep(self, saved: Saved) -> None:
         """Save or restore what the endpoint does not, and check the counters."""
-        self._gone = saved.mask("gone", self._gone, self.view.n)
+        self._gone = saved.field("gone", self._gone, kinds.mask(self.view.n))
         self._uncounted = saved.number("uncounted", self._uncounted, 0, self.made)
         is_right = not any(key >> self.shift for key in self.reached[self._counters :])
         saved.require(is_right, "reached", self.reached, f"{self._counters} counters")

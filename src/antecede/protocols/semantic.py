@@ -47,7 +47,7 @@ from antecede.endpoint.numbers import (
     varint,
 )
 from antecede.endpoint.rules import ALIKE, Own, View, Wire, knows_too_much
-from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.errors import PeerError
 
 Rows = list[Row]
@@ -218,14 +218,12 @@ class Semantic(Counted):
         self._first = saved.keys("first", self._first, shift)
         self._last = saved.keys("last", self._last, shift)
         self._newest = saved.numbers("newest", self._newest)
-        self._ahead = saved.each(
-            "ahead", self._ahead, in_pairs, lambda one: saved.as_by_number("ahead", one, most)
-        )
+        self._ahead = saved.field("ahead", self._ahead, [{most: int}, n])
         for k, ahead in enumerate(self._ahead):
             is_beyond = min(ahead, default=SAVED_MAX) > (self.reached[k] >> shift) + 1
             saved.require(is_beyond, "ahead", ahead, "messages after a gap")
         self._covered = saved.number("covered", self._covered)
-        self._open = saved.tuples("open", self._open, 2)
+        self._open = saved.field("open", self._open, [(int, int)])
         self.require_own(saved, "last", self._last[self.me] >> shift)
         is_right = all(map(le, self._first, self._last))
         saved.require(is_right, "last", self._last, "nothing before the first")

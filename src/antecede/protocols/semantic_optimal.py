@@ -56,7 +56,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 
-from antecede.endpoint import logs
+from antecede.endpoint import kinds, logs
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log, Unordered
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
@@ -272,7 +272,7 @@ class SemanticOptimal(Unordered):
         self._at = saved.numbers("at", self._at, is_open=True)
         is_right = self._at == sorted(set(self._at)) and len(self._at) <= self._window
         saved.require(is_right, "at", self._at, f"at most {self._window} ascending events")
-        self._logs = saved.each("logs", self._logs, self._saved, self._loaded, is_open=True)
+        self._logs = saved.field("logs", self._logs, [kinds.Kind(self._saved, self._loaded)])
         is_right = len(self._logs) == len(self._at)
         saved.require(is_right, "logs", len(self._logs), "one after each event")
         self._first = saved.number("first", self._first, 0, self._at[0] if self._at else 0)
@@ -280,13 +280,14 @@ class SemanticOptimal(Unordered):
 
     def _saved(self, known: Known) -> object:
         log, prefixes, points = known
-        return {"log": logs.in_hex(log), "prefixes": [*prefixes], "points": [*points]}
+        entries = kinds.put(logs.kind_of_log(self.view), log)
+        return {"log": entries, "prefixes": [*prefixes], "points": [*points]}
 
     def _loaded(self, value: object) -> Known:
         view, saved, highest = self.view, Saved("log", value), (SAVED_MAX + 1 << self.shift) - 1
         most = [highest] * view.n
         most[self.me] = self.made << self.shift | self.me
-        log = logs.as_log(saved, view, saved.plain("log"), most)
+        log = logs.keep_log(saved, view, {}, most)
         prefixes = saved.keys("prefixes", most, self.shift)
         points = saved.numbers("points", [], most=highest, is_open=True)
         is_real = all(k & view.low < view.n and k > prefixes[k & view.low] for k in points)

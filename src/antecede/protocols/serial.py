@@ -25,11 +25,12 @@ References
 
 from typing import Any, ClassVar
 
+from antecede.endpoint import kinds
 from antecede.endpoint.info import Option, ProtocolInfo
 from antecede.endpoint.messages import PAIR_BYTES, Message, Packet, is_key
 from antecede.endpoint.numbers import get_column, put_column, read_count, read_varint, varint
-from antecede.endpoint.rules import NOBODY, Rules, View, Wire, keep_messages
-from antecede.endpoint.saved import SAVED_MAX, Saved, in_pairs
+from antecede.endpoint.rules import NOBODY, Rules, View, Wire, own_message
+from antecede.endpoint.saved import Saved
 from antecede.endpoint.series import ascending, gaps
 from antecede.errors import PeerError
 
@@ -231,25 +232,14 @@ class Serial(Rules):
 
     def keep(self, saved: Saved) -> None:
         n = self.view.n
-        self._queue = keep_messages(self, saved, "queue", self._queue)
+        self._queue = saved.field("queue", self._queue, [own_message(self)])
         self.queued = len(self._queue)
-        token = saved.plain("token", None if self._token is None else in_pairs(self._token))
-        lent = saved.plain("lent", self._lent and [self._lent[0], in_pairs(self._lent[1])])
-        if saved.is_read:
-            self._token = None if token is None else self._as_token(saved, token)
-            if lent is not None:
-                dest, token = saved.as_list("lent", lent, 2)
-                saved.require(dest in range(n), "lent", dest, "a member and a token")
-                self._lent = dest, self._as_token(saved, token)
+        token = {n: kinds.key(self.view)}
+        self._token = saved.field("token", self._token, kinds.optional(token))
+        self._lent = saved.field("lent", self._lent, kinds.optional((range(n), token)))
         self._wishes = saved.numbers("wishes", self._wishes, most=n - 1, is_open=True)
-        self._has_asked = saved.value("has_asked", self._has_asked)
+        self._has_asked = saved.field("has_asked", self._has_asked, bool)
         self._home = saved.number("home", self._home, 0, n - 1)
-        self._gone = saved.mask("gone", self._gone, n)
+        self._gone = saved.field("gone", self._gone, kinds.mask(n))
         is_away = self.me != self._home and (self._token is not None or self._lent is not None)
         saved.require(not is_away, "token", self._token, "no token away from its home")
-
-    def _as_token(self, saved: Saved, value: object) -> Token:
-        token = saved.as_by_number("token", value, self.view.n, SAVED_MAX + 1 << self.view.shift)
-        is_right = all(is_key(key, self.view) for key in token.values())
-        saved.require(is_right, "token", value, "destinations and messages to them")
-        return token

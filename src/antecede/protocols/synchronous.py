@@ -21,6 +21,7 @@ References
 
 from typing import Any, ClassVar
 
+from antecede.endpoint import kinds
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, Message, Need, Packet
 from antecede.endpoint.numbers import read_count, varint
@@ -122,9 +123,7 @@ class Synchronous(Rules):
             self._go_on(self._awaited[1])
 
     def keep(self, saved: Saved) -> None:
-        awaited = saved.plain("awaited", None if self._awaited is None else list(self._awaited))
-        if saved.is_read and awaited is not None:
-            dest, seq = saved.as_numbers("awaited", awaited, 2)
-            self._awaited = dest, seq
-            is_right = dest < self.view.n and dest != self.me and 1 <= seq <= self.made
-            saved.require(is_right, "awaited", awaited, "another member and a message sent")
+        pair = kinds.optional((range(self.view.n), range(1, self.made + 1)))
+        self._awaited = awaited = saved.field("awaited", self._awaited, pair)
+        is_other = awaited is None or awaited[0] != self.me
+        saved.require(is_other, "awaited", awaited, "another member and a message sent")

@@ -154,17 +154,12 @@ class Vectors(Rules):
         """Save or restore V_P; the endpoint does so for T_P."""
         now = self._time()
 
-        def get(entry: object) -> tuple[int, Vector]:
-            dest, row = saved.as_list("latest", entry, 2)
-            (member,) = saved.as_numbers("latest", [dest], 1, self.view.n - 1)
-            return member, tuple(saved.as_numbers("latest", row, self.view.n))
-
-        latest = sorted(self._latest.items())
-        found = saved.each("latest", latest, lambda one: [one[0], list(one[1])], get, is_open=True)
-        self._latest = dict(found)
-        is_right = len(self._latest) == len(found) and self.me not in self._latest
+        n = self.view.n
+        found = saved.field("latest", self._latest, {n: [int, n]})
+        self._latest = {dest: tuple(row) for dest, row in found.items()}
+        is_right = self.me not in found
         is_right = is_right and all(all(map(le, row, now)) for row in self._latest.values())
-        saved.require(is_right, "latest", found, "distinct destinations, and times in the past")
+        saved.require(is_right, "latest", found, "other destinations, and times in the past")
         self.require_own(saved, "reached", now[self.me])
 
 

@@ -171,10 +171,11 @@ class Codec:
         if data is None:
             raise SnapshotError(OTHER_SNAPSHOT)
         record = Saved("snapshot", data)
-        if record.value("format", "") != SNAPSHOT or record.number("version", 0) != VERSION:
+        if record.field("format", "", str) != SNAPSHOT or record.number("version", 0) != VERSION:
             raise SnapshotError(OTHER_SNAPSHOT)
         number, names = record.number("view", 0), record.plain("members")
-        protocol, options = record.value("protocol", ""), record.value("options", State())
+        protocol = record.field("protocol", "", str)
+        options: State = record.field("options", {}, dict)
         if names != [*self._members]:
             whose = listed(self._members)
             raise SnapshotError(f"a snapshot of other members than {whose}; use its own Codec")
