@@ -411,7 +411,7 @@ def test_3_open_4_tells_the_delay_where_the_bound_acts() -> None:
     extra = {"bounded": {1.5: 3.0, 4.0: 1.0, 20.0: 0.0}}
     rows += rows_of("bounded", "extra_packets_per_message", CASTS, extra)
     short = outcome("3.open.4", Measured(rows)).short
-    assert short.startswith("+20.0% at k = 1.5 n to +10.0% at k = 4 n in unicast, ")
+    assert short.startswith("+10.0% at k = 4 n to +20.0% at k = 1.5 n in unicast, ")
 
 
 def test_open_questions_are_answered_from_the_figures(points: Rows, differences: Rows) -> None:
