@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from antecede.endpoint.rules import Packet, Rules, View
+from antecede.endpoint.rules import NOBODY, Packet, Rules, View
 
 Row = tuple[int, ...]
 """How many messages one process sent to each process."""
@@ -23,6 +23,23 @@ class Counted(Rules):
 
     def newest(self, sender: int) -> int:
         return self._newest[sender]
+
+
+class InOrder(Rules):
+    """Rules that deliver the messages of a channel in order: keys are places, as in ``Counted``."""
+
+    def needs(self, packet: Packet) -> list[int]:
+        """Return a message's previous place on the channel; acknowledgements wait for nothing."""
+        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return the number up to which all messages must be here first; 0 if none is missing."""
+        source = packet.source_no
+        return source, packet.content.seq - 1 if key > self.reached[source] else 0
+
+    def newest(self, sender: int) -> int:
+        """Return 0: places are not message numbers, and :meth:`wanted` says what is missing."""
+        return 0
 
 
 def misplaced(packet: Packet, before: int) -> str:

@@ -25,8 +25,9 @@ References
 from collections import deque
 from typing import ClassVar
 
+from antecede.endpoint.counts import InOrder
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
-from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, Saved, View, own_message
+from antecede.endpoint.rules import Message, Packet, Rules, Saved, View, own_message
 
 
 class Buffered(Rules):
@@ -144,7 +145,7 @@ class Buffered(Rules):
         self.queued = len(numbers)
 
 
-class Pipelined(Buffered):
+class Pipelined(InOrder, Buffered):
     """``pipelined``: successive messages to the same receiver do not wait for each other.
 
     So a channel's messages are delivered in order. Acknowledgements take effect as they arrive.
@@ -161,19 +162,6 @@ class Pipelined(Buffered):
     def key(self, packet: Packet) -> int:
         """Return the place on the channel: packets wait for nothing else."""
         return packet.n << self.view.shift | packet.source_no
-
-    def needs(self, packet: Packet) -> list[int]:
-        """Return a message's previous place on the channel; acknowledgements wait for nothing."""
-        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
-
-    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the number up to which all messages must be here first; 0 if none is missing."""
-        source = packet.source_no
-        return source, packet.content.seq - 1 if key > self.reached[source] else 0
-
-    def newest(self, sender: int) -> int:
-        """Return 0: places are not message numbers, and :meth:`wanted` says what is missing."""
-        return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Do as ``Buffered`` does, and note how far the channel's packets are processed."""

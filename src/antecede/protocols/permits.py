@@ -47,10 +47,11 @@ References
 
 from typing import ClassVar
 
+from antecede.endpoint.counts import InOrder
 from antecede.endpoint.info import ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import read_count, varint
-from antecede.endpoint.rules import NOBODY, Rules, Wire, knows_too_much, own_message
+from antecede.endpoint.rules import Wire, knows_too_much, own_message
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.view import View
 from antecede.errors import PeerError
@@ -88,7 +89,7 @@ class PermitsWire(Wire):
         return 2 if packet.own[0] else 1
 
 
-class Permits(Rules):
+class Permits(InOrder):
     """One process's copies that wait for permits, and the permits that others wait for."""
 
     INFO: ClassVar = ProtocolInfo(
@@ -173,19 +174,6 @@ class Permits(Rules):
     def key(self, packet: Packet) -> int:
         """Return the place on the channel: packets wait for nothing else."""
         return packet.own[0] << self.shift | packet.source_no
-
-    def needs(self, packet: Packet) -> list[int]:
-        """Return a message's previous place on the channel; acknowledgements wait for nothing."""
-        return [self.key(packet) - self.low - 1] if packet.content.seq else NOBODY
-
-    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        """Return the number up to which all messages must be here first; 0 if none is missing."""
-        source = packet.source_no
-        return source, packet.content.seq - 1 if key > self.reached[source] else 0
-
-    def newest(self, sender: int) -> int:
-        """Return 0: places are not message numbers, and :meth:`wanted` says what is missing."""
-        return 0
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Acknowledge a message, and note the permit that sends need from now on."""
