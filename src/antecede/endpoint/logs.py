@@ -12,20 +12,9 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from antecede.endpoint import kinds
+from antecede.endpoint import kinds, numbers
 from antecede.endpoint.messages import FREE, ID_BYTES, PAIR_BYTES, ControlSize, MessageId, is_key
-from antecede.endpoint.numbers import (
-    BYTE,
-    FEW,
-    Sets,
-    get_ascending,
-    get_clocks,
-    get_column,
-    put_clocks,
-    put_gaps,
-    read_varint,
-    varint,
-)
+from antecede.endpoint.numbers import BYTE, FEW, Sets, read_varint, varint
 from antecede.endpoint.rules import NOBODY, Message, Own, Packet, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.errors import PeerError
@@ -154,7 +143,7 @@ def keep_log(saved: Saved, view: View, log: Log, tops: Tops) -> Log:
 
 def get_keys(data: bytes, at: int, message: Message) -> tuple[list[int], int]:
     """Read ascending keys of messages that the sender of this one could know of."""
-    keys, at = get_ascending(data, at)
+    keys, at = numbers.get_ascending(data, at)
     view, own = message.view, message.seq << message.view.shift | message.sender
     for key in keys:
         if not is_key(key, view) or (key & view.low == message.sender and key >= own):
@@ -313,7 +302,7 @@ class LogWire(Wire):
 
     def put(self, message: Message) -> bytes:
         tops, log = message.control[:2]
-        base, form, column = put_clocks(tops, self.view, message.seq)
+        base, form, column = numbers.put_clocks(tops, self.view, message.seq)
         if not log:
             return b"".join((BYTE[form], base, column, b"\0"))
         low = self.view.low
@@ -322,14 +311,14 @@ class LogWire(Wire):
         if len(places) <= FEW and (pairs := self._put_pairs(places, by_place)):
             return b"".join((BYTE[form | PAIRS << 4], base, column, BYTE[len(places)], pairs))
         masks = list(map(by_place.__getitem__, places))
-        width, gaps = put_gaps(places)
+        width, gaps = numbers.put_gaps(places)
         how, dests = self.sets.put(masks)
         form |= width << 2 | how << 4
         return b"".join((BYTE[form], base, column, varint(len(places)), gaps, dests))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
         low, form = self.view.low, data[at]
-        tops, at = get_clocks(data, at + 1, form & 3, self.view, message.seq)
+        tops, at = numbers.get_clocks(data, at + 1, form & 3, self.view, message.seq)
         if tops[message.sender] >> self.view.shift >= message.seq:
             raise PeerError("knows of later messages of its sender")
         length, at = read_varint(data, at)
@@ -343,7 +332,7 @@ class LogWire(Wire):
             log, at = self._get_pairs(data, at, length, tops, named)
             is_right, is_named = not form & 12, False
         else:
-            gaps, at = get_column(data, at, length, form >> 2 & 3)
+            gaps, at = numbers.get_column(data, at, length, form >> 2 & 3)
             masks, at = self.sets.get(data, at, length, how)
             log = dict(zip(self._keys(gaps, tops), masks))
             is_right = how != Sets.SINGLES or length > FEW
@@ -367,7 +356,7 @@ class LogWire(Wire):
         if len(needs) == 1:  # the usual case: only the place
             key = needs[0]
             return varint((tops[key & low] - key | key & low) + 1 << 1)
-        width, gaps = put_gaps(sorted([tops[k & low] - k | k & low for k in needs]))
+        width, gaps = numbers.put_gaps(sorted([tops[k & low] - k | k & low for k in needs]))
         return varint(len(needs) << 3 | width << 1 | 1) + gaps
 
     def get_own(self, data: bytes, at: int, packet: Packet) -> tuple[Any, int]:
@@ -382,7 +371,7 @@ class LogWire(Wire):
             place = (code >> 1) - 1
             needs = [tops[place & low] - (place & ~low)]
         else:
-            gaps, at = get_column(data, at, code >> 3, code >> 1 & 3)
+            gaps, at = numbers.get_column(data, at, code >> 3, code >> 1 & 3)
             needs = self._keys(gaps, tops)
             if len(needs) < 2:
                 raise PeerError(OTHER_FORM)

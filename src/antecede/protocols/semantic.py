@@ -35,17 +35,10 @@ References
 from operator import add, gt, le, sub
 from typing import ClassVar
 
+from antecede.endpoint import numbers
 from antecede.endpoint.counts import Counted, Row, counted, misplaced, with_own, without_own
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, Message, Packet
-from antecede.endpoint.numbers import (
-    get_block,
-    get_vector,
-    put_block,
-    put_vector,
-    read_varint,
-    varint,
-)
 from antecede.endpoint.rules import ALIKE, Own, View, Wire, knows_too_much
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.errors import PeerError
@@ -64,17 +57,20 @@ class SemanticWire(Wire):
         gaps = [mine - key >> shift for mine, key in zip(last, first, strict=True)]
         counts = without_own(prev)
         least = min(counts)
-        above, after = put_block([count - least for count in counts]), put_block(without_own(conc))
-        ends = put_vector(last, self.view, message.seq)
-        return b"".join((ends, put_block(gaps), varint(least), above, after))
+        above, after = (
+            numbers.put_block([count - least for count in counts]),
+            numbers.put_block(without_own(conc)),
+        )
+        ends = numbers.put_vector(last, self.view, message.seq)
+        return b"".join((ends, numbers.put_block(gaps), numbers.varint(least), above, after))
 
     def get(self, data: bytes, at: int, message: Message) -> tuple[Control, int]:
         n, shift = self.view.n, self.view.shift
-        last, at = get_vector(data, at, self.view, message.seq)
-        gaps, at = get_block(data, at, n)
-        least, at = read_varint(data, at)
-        above, at = get_block(data, at, n * (n - 1))
-        after, at = get_block(data, at, n * (n - 1))
+        last, at = numbers.get_vector(data, at, self.view, message.seq)
+        gaps, at = numbers.get_block(data, at, n)
+        least, at = numbers.read_varint(data, at)
+        above, at = numbers.get_block(data, at, n * (n - 1))
+        after, at = numbers.get_block(data, at, n * (n - 1))
         first = [mine - (gap << shift) for mine, gap in zip(last, gaps, strict=True)]
         if 0 not in above or min(first) < 0:
             raise PeerError("has matrices in another form than it should have")
