@@ -196,7 +196,7 @@ MUTANTS = [
     ("bounded", "while len(self.m) > self.k:", "while len(self.m) > self.k + 1:"),
     ("bounded", "if self.m[cell] <= theirs.get(cell, 0):", "if False:"),
     ("tree", "if near != source and dests", "if dests"),
-    ("tree", "if self.me in copy.dests:", "if True:"),
+    ("tree", "if self.i in copy.dests:", "if True:"),
     ("flooding", "self.q - {source}", "self.q"),
     ("flooding", "self.b[q] = []", "self.q.add(q)"),
     ("probabilistic", "- (x in self.f[copy.source])", "- 1"),

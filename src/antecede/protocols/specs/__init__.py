@@ -39,7 +39,11 @@ class Specified:
     It keeps arriving messages until it can deliver them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, me: str) -> None:
+        self.i = me
+        """Its name; i is what most papers call a process."""
+        self.number = 0
+        """How many messages it has sent."""
         self.outbox: list[Copy] = []
         """Everything to transmit, in order; the caller empties it."""
         self.waiting: list[Copy] = []
@@ -47,6 +51,11 @@ class Specified:
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Send a message to other processes; it depends on the local events up to ``after``."""
         raise NotImplementedError
+
+    def transmit(self, dests: frozenset[str], control: object) -> None:
+        """Send copies of the last message, which all carry the same."""
+        for j in sorted(dests):
+            self.outbox.append(Copy(self.i, j, self.number, dests, control))
 
     def receive(self, copy: Copy) -> list[Copy]:
         """Take a copy that arrives for the first time; return the messages delivered, in order."""

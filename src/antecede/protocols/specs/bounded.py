@@ -16,10 +16,10 @@ class Process(Specified):
     def __init__(
         self, me: str, names: tuple[str, ...], *, k: int | None = None, column: str = "fullest"
     ) -> None:
-        super().__init__()
-        self.i, self.names = me, names
+        super().__init__(me)
+        self.names = names
         self.k, self.column = k or 2 * len(names), column
-        self.number = self.turn = 0
+        self.turn = 0
         # M_i <- 0
         self.m: Matrix = {}
         # DELIV_i[1..n] <- 0, extra messages among them

@@ -7,9 +7,7 @@ class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.i = me
-        self.number = 0
+        super().__init__(me)
         # VT(p_i) <- 0 for all members
         self.vt = dict.fromkeys(names, 0)
 
@@ -19,8 +17,7 @@ class Process(Specified):
         # VT(p_i)[i] <- VT(p_i)[i] + 1
         self.vt[self.i] += 1
         # VT(m) <- VT(p_i); send m to all others
-        for j in sorted(dests):
-            self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
+        self.transmit(dests, self.kept())
 
     def is_ready(self, copy: Copy) -> bool:
         """Step 2: return whether p_j has reached VT(m) for all k."""

@@ -11,9 +11,7 @@ class Process(Specified):
     """Process P_i of the paper, with its buffers IB_i and OB_i."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.i = me
-        self.sent = 0
+        super().__init__(me)
         # IB_i and OB_i, both realised as FIFO queues
         self.ib: list[Copy] = []
         self.ob: list[Copy] = []
@@ -23,9 +21,9 @@ class Process(Specified):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Send message m to P_j: call OB_i to insert m, and resume computation."""
         (j,) = dests
-        self.sent += 1
+        self.number += 1
         # OB_i, insert-request for message m by P_i: enqueue m in buffer
-        self.ob.append(Copy(self.i, j, self.sent, dests, ()))
+        self.ob.append(Copy(self.i, j, self.number, dests, ()))
         self.post()
 
     def post(self) -> None:

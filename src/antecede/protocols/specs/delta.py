@@ -9,9 +9,7 @@ class Process(Specified):
     """A process whose caller tells it the time."""
 
     def __init__(self, me: str, names: tuple[str, ...], lifetime: int = 1000) -> None:
-        super().__init__()
-        self.i = me
-        self.number = 0
+        super().__init__(me)
         self.now = 0
         self.delta = lifetime
         # LAST[k]: the time of k's last message delivered here (of our own: sent)
@@ -22,8 +20,7 @@ class Process(Specified):
         self.number += 1
         # the time of a message is later than all that it follows
         time = max(self.now, max(self.last.values()) + 1)
-        for j in sorted(dests):
-            self.outbox.append(Copy(self.i, j, self.number, dests, (time, self.kept())))
+        self.transmit(dests, (time, self.kept()))
         self.last[self.i] = time
 
     def is_ready(self, copy: Copy) -> bool:

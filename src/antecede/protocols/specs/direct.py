@@ -16,12 +16,9 @@ class Process(Specified):
     def __init__(
         self, me: str, names: tuple[str, ...], *, prune: str = "direct", own_slot: str = "emptied"
     ) -> None:
-        super().__init__()
-        self.i = me
+        super().__init__(me)
         self.names = names
         self.prune, self.own_slot = prune, own_slot
-        # SENT_i <- 0: how many messages i has sent
-        self.sent = 0
         # DELIVERED_i[j] <- {}: the messages that i knows to be delivered to j
         self.delivered: dict[str, Pairs] = {j: {} for j in names}
         # CB_i[j] <- {}: the messages that the next message to j must wait for
@@ -30,11 +27,10 @@ class Process(Specified):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Process i sends M to Dest."""
         # SENT_i <- SENT_i + 1
-        self.sent += 1
+        self.number += 1
         # send (M, SENT_i, Dest, CB_i) to each of Dest
-        for j in sorted(dests):
-            self.outbox.append(Copy(self.i, j, self.sent, dests, self.kept()))
-        mine, own = {self.i: self.sent}, self.cb[self.i]
+        self.transmit(dests, self.kept())
+        mine, own = {self.i: self.number}, self.cb[self.i]
         # for all j in Dest: CB_i[j] <- (CB_i[j] - CB_i[i]) + {(i, SENT_i)}
         for j in dests:
             left = {} if self.prune == "full" else minus(self.cb[j], own)

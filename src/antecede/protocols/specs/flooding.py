@@ -32,8 +32,8 @@ class Process(Linked):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Broadcast a message."""
         self.number += 1
-        self.received.add((self.me, self.number, True))
-        self.flood((self.me, self.number, dests, None), self.me)
+        self.received.add((self.i, self.number, True))
+        self.flood((self.i, self.number, dests, None), self.i)
 
     def flood(self, item: Item, source: str) -> None:
         """Send an item on all links in use, but not back, and keep it for links being opened."""
@@ -48,8 +48,8 @@ class Process(Linked):
         """Open a link: send a ping on the links in use."""
         if q not in self.q and q not in self.b:
             self.counter += 1
-            self.received.add((self.me, self.counter, False))
-            self.flood((self.me, 0, frozenset(), ("ping", q, self.counter)), self.me)
+            self.received.add((self.i, self.counter, False))
+            self.flood((self.i, 0, frozenset(), ("ping", q, self.counter)), self.i)
             self.b[q] = []
 
     def deliver(self, copy: Copy) -> None:
@@ -68,6 +68,6 @@ class Process(Linked):
         self.flood((copy.sender, copy.number, copy.dests, copy.control), copy.source)
         if copy.number:
             self.delivered.append(copy)
-        elif target == self.me:
-            self.post(copy.sender, self.me, 0, frozenset(), ("pong",))
+        elif target == self.i:
+            self.post(copy.sender, self.i, 0, frozenset(), ("pong",))
             self.link(copy.sender)

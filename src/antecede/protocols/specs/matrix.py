@@ -13,10 +13,8 @@ class Process(Specified):
     """Process i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.i = me
+        super().__init__(me)
         self.names = sorted(names)
-        self.number = 0
         # DELIV_i[1..n] <- 0: how many messages of j were delivered to i
         self.deliv = dict.fromkeys(names, 0)
         # SENT_i[1..n, 1..n] <- 0: how many messages k sent to l, as far as i knows
@@ -25,9 +23,8 @@ class Process(Specified):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Emission of a message M from i to j."""
         self.number += 1
-        for j in sorted(dests):
-            # send (M, SENT_i) to j
-            self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
+        # send (M, SENT_i) to j
+        self.transmit(dests, self.kept())
         for j in dests:
             # SENT_i[i, j] <- SENT_i[i, j] + 1
             self.sent[self.i][j] += 1

@@ -14,7 +14,7 @@ class Process(Specified):
     """Process j of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
+        super().__init__(me)
         self.j = me
         # clock_j <- 0
         self.clock = 0

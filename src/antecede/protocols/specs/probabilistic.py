@@ -9,9 +9,7 @@ class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...], counters: int = 100, own: int = 4) -> None:
-        super().__init__()
-        self.i = me
-        self.number = 0
+        super().__init__(me)
         # V_i: R counters
         self.v = [0] * counters
         # f(p): the K counters of p, drawn by a hash
@@ -29,8 +27,7 @@ class Process(Specified):
         """Increment V_i[x] for x in f(i), and send V_i along."""
         self.number += 1
         self.increment(self.i)
-        for j in sorted(dests):
-            self.outbox.append(Copy(self.i, j, self.number, dests, tuple(self.v)))
+        self.transmit(dests, tuple(self.v))
 
     def increment(self, sender: str) -> None:
         """Count a message."""

@@ -13,8 +13,7 @@ class Process(Specified):
     """Process p_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.i = me
+        super().__init__(me)
         # tau_i: how many messages it has sent so far
         self.tau = 0
         # CI_i: initially, each element is an empty set

@@ -14,10 +14,9 @@ class Process(Specified):
     """Process P_i of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.i = me
+        super().__init__(me)
         self.names = names
-        self.number = self.events = 0
+        self.events = 0
         # D1. DELIV_i: array [1..n] of integer
         self.deliv = dict.fromkeys(names, 0)
         self.ahead: set[tuple[str, int]] = set()
@@ -45,8 +44,7 @@ class Process(Specified):
                     self.prev[k][j] += self.conc[k][j]
                     self.conc[k][j] = 0
         # E6. Send (M, SENT_PREV_i, SENT_CONC_i)
-        for j in sorted(dests):
-            self.outbox.append(Copy(self.i, j, self.number, dests, self.kept()))
+        self.transmit(dests, self.kept())
         # E7. SENT_CONC_i[i, j] <- SENT_CONC_i[i, j] + 1; if MCV is now this event, in SENT_PREV_i
         for j in dests:
             (self.prev if precedes else self.conc)[self.i][j] += 1

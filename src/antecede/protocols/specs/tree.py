@@ -9,9 +9,7 @@ class Linked(Specified):
     """A process that passes messages on, over links that keep order."""
 
     def __init__(self, me: str) -> None:
-        super().__init__()
-        self.me = me
-        self.number = 0
+        super().__init__(me)
         self.posted: dict[str, int] = {}
         self.taken: dict[str, int] = {}
         """By neighbour, how many packets went there, and how many from there are processed."""
@@ -22,7 +20,7 @@ class Linked(Specified):
     ) -> None:
         """Put a packet on the link to a neighbour."""
         self.posted[dest] = place = self.posted.get(dest, 0) + 1
-        self.outbox.append(Copy(self.me, dest, number, dests, control, sender, place))
+        self.outbox.append(Copy(self.i, dest, number, dests, control, sender, place))
 
     def is_ready(self, copy: Copy) -> bool:
         """Return whether all packets before it on its link are processed."""
@@ -58,17 +56,17 @@ class Process(Linked):
     def send(self, dests: frozenset[str], after: int | None = None) -> None:
         """Send a message along the tree."""
         self.number += 1
-        self.forward(self.me, self.number, dests, self.me)
+        self.forward(self.i, self.number, dests, self.i)
 
     def forward(self, sender: str, number: int, dests: frozenset[str], source: str) -> None:
         """Forward a message to each neighbour whose side has a destination, but not back."""
-        for near in sorted(self.beside[self.me], key=self.names.index):
-            if near != source and dests & self.behind(near, self.me):
+        for near in sorted(self.beside[self.i], key=self.names.index):
+            if near != source and dests & self.behind(near, self.i):
                 self.post(near, sender, number, dests, None)
 
     def deliver(self, copy: Copy) -> None:
         """Forward a message, in the order of its link, and deliver it if it is for this process."""
         self.taken[copy.source] = copy.place
         self.forward(copy.sender, copy.number, copy.dests, copy.source)
-        if self.me in copy.dests:
+        if self.i in copy.dests:
             self.delivered.append(copy)

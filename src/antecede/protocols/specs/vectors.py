@@ -13,7 +13,7 @@ class Process(Specified):
     """Process P of the paper."""
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
+        super().__init__(me)
         self.p = me
         self.names = sorted(names)
         # T_P <- 0: the vector time of P

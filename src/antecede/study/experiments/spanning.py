@@ -49,7 +49,7 @@ class Process(Specified):
     """
 
     def __init__(self, me: str, names: tuple[str, ...]) -> None:
-        super().__init__()
+        super().__init__(me)
         self.j = me
         self.newest = dict.fromkeys(names, 0)
         """By sender, its latest message known here; all its earlier messages are known too."""
