@@ -102,5 +102,5 @@ def counted(end: Endpoint) -> int:
 
 
 def test_a_limit_is_a_number() -> None:
-    with pytest.raises(antecede.UsageError, match="held_bytes_max=-1 is not a limit"):
+    with pytest.raises(antecede.UsageError, match="held_bytes_max=-1 is not an integer from 0"):
         receiver("optimal", held_bytes_max=-1)

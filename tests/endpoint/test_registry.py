@@ -22,8 +22,8 @@ from antecede.check import PROPERTIES
         ({"members": ("a", "a")}, "names a more than once"),
         ({"members": ("a", "")}, "member '' is not a name"),
         ({"speed": 3}, "optimal has no option 'speed'; it takes hardware_multicast"),
-        ({"held_max": -1}, "held_max=-1 is not a limit"),
-        ({"held_max": "3"}, "held_max='3' is not a limit"),
+        ({"held_max": -1}, "held_max=-1 is not an integer from 0"),
+        ({"held_max": "3"}, "held_max='3' is not an integer from 0"),
         ({"lookahead": "yes"}, "lookahead='yes' is neither True nor False"),
     ],
 )

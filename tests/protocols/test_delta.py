@@ -168,7 +168,7 @@ def test_a_time_that_is_none_is_refused(now: object) -> None:
 
 
 def test_wrong_calls() -> None:
-    with pytest.raises(UsageError, match="lifetime=0 is no duration"):
+    with pytest.raises(UsageError, match="lifetime=0 is not an integer from 1"):
         endpoint("delta", process="a", members=("a", "b"), lifetime=0)
     with pytest.raises(UsageError, match="optimal does not go by time"):
         endpoint("optimal", process="a", members=("a", "b")).tick(1)

@@ -114,5 +114,5 @@ def test_what_no_member_sends_is_refused_and_changes_nothing() -> None:
 def test_wrong_calls() -> None:
     with pytest.raises(UsageError, match="own=9 is more than counters=4"):
         endpoint("probabilistic", process="a", members=("a", "b"), counters=4, own=9)
-    with pytest.raises(UsageError, match="counters=0 is no number of counters"):
+    with pytest.raises(UsageError, match="counters=0 is not an integer from 1"):
         endpoint("probabilistic", process="a", members=("a", "b"), counters=0)

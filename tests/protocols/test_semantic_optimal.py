@@ -89,7 +89,7 @@ def test_a_point_forgotten_keeps_what_is_done() -> None:
 
 def test_options_are_checked() -> None:
     for option, value in (("window", 0), ("window", True), ("points", -1), ("points", "2")):
-        with pytest.raises(UsageError, match=f"{option}={value!r} is not a limit"):
+        with pytest.raises(UsageError, match=f"{option}={value!r} is not an integer from"):
             group(**{option: value})
 
 

@@ -1,6 +1,6 @@
 """Checks on names and options: members, groups, zones, a relay, flags and choices."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from antecede.endpoint.info import Option, ProtocolInfo
@@ -8,6 +8,7 @@ from antecede.endpoint.view import View
 from antecede.errors import UsageError, listed, shown
 
 Groups = dict[str, tuple[str, ...]]
+LIMIT_MAX: Final = (1 << 62) - 1
 
 
 def as_name(what: str, value: object) -> str:
@@ -35,6 +36,18 @@ def as_flag(option: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{option}={value!r} is neither True nor False")
     return value
+
+
+def as_number(least: int, most: int = LIMIT_MAX) -> Callable[..., int]:
+    """Return the check of an option that is a number within bounds."""
+
+    def check(option: str, value: object, _members: object = ()) -> int:
+        if type(value) is not int or not least <= value <= most:
+            msg = f"{option}={shown(value)} is not an integer from {least} to {most}"
+            raise UsageError(msg)
+        return value
+
+    return check
 
 
 def as_option(option: Option, name: str, value: object, members: tuple[str, ...]) -> object:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType, ModuleType
 from typing import Final
 
-from antecede.endpoint.arguments import as_flag, as_option, distinct_names
+from antecede.endpoint.arguments import LIMIT_MAX, as_flag, as_number, as_option, distinct_names
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.info import CITATION_FORM, Citation, ProtocolInfo
 from antecede.endpoint.messages import ControlSize, Packet
@@ -20,7 +20,6 @@ _views: dict[str, View] = {}
 PROTOCOLS: Final[Mapping[str, ProtocolInfo]] = MappingProxyType(_infos)
 """The protocols to choose from, by name."""
 MEMBERS_MAX: Final = 1 << 16
-LIMIT_MAX: Final = (1 << 62) - 1
 _LIMITS: Final = ("held_max", "held_bytes_max", "queue_max")
 
 
@@ -68,7 +67,8 @@ def endpoint(
     (``antecede.PROTOCOLS[protocol].options``). With ``pull=True`` only ``take`` delivers; ready
     messages count against ``held_max`` too, and the last place is reserved for one of them.
     """
-    limits = {name: _limit(name, options.pop(name)) for name in _LIMITS if name in options}
+    given = [name for name in _LIMITS if name in options]
+    limits = {name: as_number(0)(name, options.pop(name)) for name in given}
     made = view_of(protocol, members, number=view, **options)
     if not isinstance(process, str) or process not in made.numbers:
         msg = f"process {shown(process)} is not a member; the members are {listed(made.members)}"
@@ -123,10 +123,3 @@ def size(packet: Packet) -> ControlSize:
         raise UsageError(f"size() takes a Packet, got {type(packet).__name__}")
     measured: ControlSize = packet.content.view.forms.measure(packet)
     return measured
-
-
-def _limit(name: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= LIMIT_MAX:
-        msg = f"{name}={shown(value)} is not a limit; expected an integer from 0 to {LIMIT_MAX}"
-        raise UsageError(msg)
-    return value

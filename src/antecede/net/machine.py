@@ -17,9 +17,10 @@ from itertools import islice, pairwise, takewhile
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from antecede.endpoint import messages
+from antecede.endpoint.arguments import LIMIT_MAX
 from antecede.endpoint.endpoint import Endpoint
 from antecede.endpoint.messages import Effects, Message, MessageId, Need, Packet
-from antecede.endpoint.registry import LIMIT_MAX, endpoint, view_of
+from antecede.endpoint.registry import endpoint, view_of
 from antecede.endpoint.view import View
 from antecede.errors import AntecedeError, PeerError, StoreError, UsageError, shown
 from antecede.net import journal

@@ -32,23 +32,16 @@ References
 
 from typing import ClassVar, cast
 
+from antecede.endpoint.arguments import as_number
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import get_vector, put_vector, read_count, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.errors import PeerError, UsageError, shown
+from antecede.errors import PeerError
 
 Control = tuple[int, list[int]]
 """A message's time; and, as a key, the time of each process's last message before it."""
-
-
-def _as_lifetime(option: str, value: object, _members: tuple[str, ...]) -> int:
-    """Return the option ``lifetime``."""
-    if type(value) is not int or not 1 <= value <= SAVED_MAX:
-        msg = f"{option}={shown(value)} is no duration; expected an integer of at least 1"
-        raise UsageError(msg)
-    return value
 
 
 class DeltaWire(Wire):
@@ -88,7 +81,9 @@ class Delta(Rules):
         promises=frozenset({"safety", "liveness", "quiescence", "no_overblocking", "deadlines"}),
         options={
             "lifetime": Option(
-                1000, "how long a message is of use, in the unit of tick()", check=_as_lifetime
+                1000,
+                "how long a message is of use, in the unit of tick()",
+                check=as_number(1, SAVED_MAX),
             )
         },
         lost_by_skip="times do not tell which messages are lost",

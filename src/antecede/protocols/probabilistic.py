@@ -18,25 +18,18 @@ References
 """
 
 from hashlib import blake2b
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from antecede.endpoint import kinds
+from antecede.endpoint.arguments import as_number
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.errors import PeerError, UsageError, shown
+from antecede.errors import PeerError, UsageError
 
-COUNTERS_MAX = 1 << 16
-
-
-def _as_count(option: str, value: object, _members: tuple[str, ...]) -> int:
-    """Return the value of an option that is a number of counters."""
-    if type(value) is not int or not 1 <= value <= COUNTERS_MAX:
-        msg = f"{option}={shown(value)} is no number of counters; expected 1 to {COUNTERS_MAX}"
-        raise UsageError(msg)
-    return value
+_CHECK: Final = as_number(1, 1 << 16)
 
 
 def counters_of(place: int, counters: int, own: int) -> tuple[int, ...]:
@@ -86,8 +79,8 @@ class Probabilistic(Rules):
             "safety": "messages of others may raise a counter in place of the one that is missing"
         },
         options={
-            "counters": Option(100, "R, how many counters there are", check=_as_count),
-            "own": Option(4, "K, how many of them each process raises", check=_as_count),
+            "counters": Option(100, "R, how many counters there are", check=_CHECK),
+            "own": Option(4, "K, how many of them each process raises", check=_CHECK),
         },
         lost_by_skip="counters do not tell which messages are lost",
         unmarked_by_skip="counters do not tell which messages are lost",

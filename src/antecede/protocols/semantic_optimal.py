@@ -57,13 +57,14 @@ from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 
 from antecede.endpoint import kinds, logs
+from antecede.endpoint.arguments import as_number
 from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.logs import Entries, Log, Unordered
 from antecede.endpoint.messages import PAIR_BYTES, ControlSize, Message, MessageId, Packet
 from antecede.endpoint.numbers import BYTE, Sets, get_clocks, put_ascending, put_clocks
 from antecede.endpoint.rules import Own, View, Wire
 from antecede.endpoint.saved import SAVED_MAX, Saved
-from antecede.errors import PeerError, UsageError, shown
+from antecede.errors import PeerError
 
 Prefixes = list[int]
 """By sender, the key up to which all its messages are known."""
@@ -141,8 +142,10 @@ class SemanticOptimal(Unordered):
         guarantee="semantic causal order: by the dependencies that each send declares",
         cost="one entry per message not yet certain, one id per remaining destination",
         options={
-            "window": Option(16, "for how many recent events the log is kept"),
-            "points": Option(2, "how many single messages of each sender a log remembers"),
+            "window": Option(16, "for how many recent events the log is kept", check=as_number(1)),
+            "points": Option(
+                2, "how many single messages of each sender a log remembers", check=as_number(0)
+            ),
         },
         lost_by_skip="a message with an older basis than the window stands for more causes than it "
         "has; if it is lost, nobody knows that",
@@ -163,14 +166,6 @@ class SemanticOptimal(Unordered):
         self._logs: list[Known] = []
         self._first = 0
         """The first event with a log; before it nothing had happened."""
-
-    @classmethod
-    def check_options(cls, options: dict[str, object], members: tuple[str, ...]) -> None:
-        for name, least in (("window", 1), ("points", 0)):
-            value = options[name]
-            if type(value) is not int or value < least:
-                msg = f"{name}={shown(value)} is not a limit; expected an integer from {least}"
-                raise UsageError(msg)
 
     # The logs.
 
