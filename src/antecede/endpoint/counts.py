@@ -1,12 +1,17 @@
 """What protocols that count messages share: rules, counts by process, and their form as bytes."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from antecede.endpoint.rules import NOBODY, Packet, Rules, View
+from antecede.endpoint.numbers import get_vector, put_vector
+from antecede.endpoint.rules import NOBODY, Message, Packet, Rules, View, Wire
+from antecede.errors import PeerError
 
 Row = tuple[int, ...]
 """How many messages one process sent to each process."""
+Vector = list[int]
+"""By process, the key of a message."""
+LATER = "knows of later messages of its sender"
 Count = TypeVar("Count", int, tuple[int, int])
 
 
@@ -77,3 +82,23 @@ def with_own(counts: Sequence[int], n: int) -> list[Row]:
     """Return rows from the counts that :func:`without_own` returned."""
     parts = [counts[k * (n - 1) : (k + 1) * (n - 1)] for k in range(n)]
     return [(*part[:k], 0, *part[k:]) for k, part in enumerate(parts)]
+
+
+class VectorWire(Wire):
+    """By sender, the key of its last message before this one."""
+
+    def put(self, message: Message) -> bytes:
+        return put_vector(message.control, self.view, message.seq)
+
+    def get(self, data: bytes, at: int, message: Message) -> tuple[Any, int]:
+        vector, at = get_vector(data, at, self.view, message.seq)
+        if vector[message.sender] >> self.view.shift >= message.seq:
+            raise PeerError(LATER)
+        return vector, at
+
+    def spell(self, packet: Packet) -> object:
+        return self.numbers(packet.content.control)
+
+    def numbers(self, vector: object) -> tuple[int, ...]:
+        """Return the numbers of the messages in a vector."""
+        return tuple([key >> self.view.shift for key in cast("Vector", vector)])

@@ -23,11 +23,11 @@ from itertools import islice
 from typing import Any, ClassVar, cast
 
 from antecede.endpoint.arguments import GROUPS, Groups
+from antecede.endpoint.counts import LATER, Vector, VectorWire
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, COUNT_MAX, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block, read_varint, varint
 from antecede.endpoint.rules import ALIKE, Own, Rules, Saved, View, knows_too_much
-from antecede.endpoint.vectors import LATER, Vector, VectorWire
 from antecede.errors import PeerError
 
 NO_GROUP = "is not for a group of its sender"

@@ -22,10 +22,10 @@ References
 from typing import ClassVar, cast
 
 from antecede.endpoint.arguments import as_member
+from antecede.endpoint.counts import VectorWire
 from antecede.endpoint.info import Formula, Option, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.rules import ALIKE, NOBODY, Own, Rules, Saved, View
-from antecede.endpoint.vectors import VectorWire
 
 
 class Server(Rules):

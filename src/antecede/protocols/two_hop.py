@@ -21,11 +21,11 @@ References
 
 from typing import Any, ClassVar
 
+from antecede.endpoint.counts import VectorWire
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_vector, put_vector
 from antecede.endpoint.rules import Own, Rules, Saved, View
-from antecede.endpoint.vectors import VectorWire
 from antecede.errors import PeerError
 
 
