@@ -18,11 +18,11 @@ References
 
 from typing import Any, ClassVar
 
+from antecede.endpoint import kinds
 from antecede.endpoint.info import Formula, ProtocolInfo
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_column, put_column, read_varint, varint
-from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
-from antecede.endpoint.saved import SAVED_MAX, Saved
+from antecede.endpoint.rules import ALIKE, Own, Rules, Saved, View, Wire
 from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError
 
@@ -102,11 +102,10 @@ class Context(Rules):
         return any(key & self.low == sender and key >= least for key in keys)
 
     def keep(self, saved: Saved) -> None:
-        most = (SAVED_MAX + 1 << self.shift) - 1
-        leaves = saved.numbers("leaves", sorted(self._leaves.values()), most=most, is_open=True)
+        leaves = saved.field("leaves", sorted(self._leaves.values()), [kinds.key(self.view)])
         self._leaves = {key & self.low: key for key in leaves}
         newest = dict(enumerate(self.reached))
         newest[self.me] = max(newest[self.me], self.made << self.shift | self.me)
-        is_known = all(key <= newest.get(sender, -1) for sender, key in self._leaves.items())
+        is_known = all(key <= newest[sender] for sender, key in self._leaves.items())
         is_right = is_known and len(self._leaves) == len(leaves)
         saved.require(is_right, "leaves", leaves, "one message of each sender, delivered here")

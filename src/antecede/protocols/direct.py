@@ -34,12 +34,12 @@ References
 from itertools import accumulate
 from typing import ClassVar
 
+from antecede.endpoint import kinds
 from antecede.endpoint.counts import larger
 from antecede.endpoint.info import Formula, Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import COUNT_MAX, PAIR_BYTES, Message, Packet
 from antecede.endpoint.numbers import get_block, put_block
-from antecede.endpoint.rules import ALIKE, Own, Rules, View, Wire
-from antecede.endpoint.saved import SAVED_MAX, Saved
+from antecede.endpoint.rules import ALIKE, Own, Rules, Saved, View, Wire
 from antecede.endpoint.series import ascending, gaps, stepped, steps
 from antecede.errors import PeerError
 
@@ -196,12 +196,11 @@ class Direct(Rules):
         self._known = self._keep(saved, "known", self._known)
 
     def _keep(self, saved: Saved, name: str, barriers: list[Barrier]) -> list[Barrier]:
-        low, n, most = self.low, self.view.n, (SAVED_MAX + 1 << self.shift) - 1
-        rows = saved.rows(name, [sorted(one.values()) for one in barriers], most=most)
-        found = [{key & low: key for key in keys} for keys in rows]
+        written = [sorted(barrier.values()) for barrier in barriers]
+        rows = saved.field(name, written, [[kinds.key(self.view)], self.view.n])
+        found = [{key & self.low: key for key in keys} for keys in rows]
         for keys, barrier in zip(rows, found, strict=True):
-            is_right = len(barrier) == len(keys) and max(barrier, default=0) < n
-            is_right = is_right and min(keys, default=low + 1) > low
+            is_right = len(barrier) == len(keys)
             saved.require(is_right, name, keys, "one message of each process")
             self.require_own(saved, name, barrier.get(self.me, 0) >> self.shift)
         return found

@@ -5,12 +5,6 @@ it. It prunes a destination as soon as waiting there has become pointless: the m
 delivered (*just* here, or *already* elsewhere), or a later message to the same destination
 replaces it (*just* sent here, or *already* by another process).
 
-Guarantee
----------
-Causal order; a message waits only while a real cause of it is missing; after every event the
-explicit information kept is exactly what the Propagation Constraints of Kshemkalyani and Singhal
-require.
-
 Names
 -----
 =================  =======================================================================
