@@ -9,11 +9,22 @@ from collections.abc import Iterable
 from heapq import heappop
 from typing import Final, cast, final
 
-from antecede.endpoint import messages
 from antecede.endpoint.arguments import as_destinations
 from antecede.endpoint.hold import Channels, Hold
 from antecede.endpoint.info import ProtocolInfo
-from antecede.endpoint.messages import FREE, PAYLOAD_MAX, Delivery, Effects, MessageId, Need, Packet
+from antecede.endpoint.messages import (
+    FREE,
+    PAYLOAD_MAX,
+    Delivery,
+    Effects,
+    MessageId,
+    Need,
+    Packet,
+    new_delivery,
+    new_effects,
+    new_message,
+    new_packet,
+)
 from antecede.endpoint.rules import Rules
 from antecede.endpoint.saved import SAVED_MAX, Saved
 from antecede.endpoint.skips import Skips
@@ -90,7 +101,7 @@ class Endpoint:
             mask, others = self._admitted(mask, others)
         self._seq = rules.made = seq = self._seq + 1
         self._events = event
-        message = messages.new_message(self.view, self._me, seq, mask, payload, None)
+        message = new_message(self.view, self._me, seq, mask, payload, None)
         packets: tuple[Packet, ...] = ()
         if self._skips is not None:
             self._skips.sent(seq)
@@ -101,20 +112,18 @@ class Endpoint:
             elif len(others) == 1:
                 (dest,), sent = others, self._channels.sent
                 sent[dest] = n = sent[dest] + 1
-                packets = (messages.new_packet(message, self._me, dest, n, own.get(dest)),)
+                packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
             else:
                 me, sent, made = self._me, self._channels.sent, []
                 for dest in others:
                     sent[dest] = n = sent[dest] + 1
-                    made.append(messages.new_packet(message, me, dest, n, own.get(dest)))
+                    made.append(new_packet(message, me, dest, n, own.get(dest)))
                 packets = tuple(made)
         if not mask & self._bit:
-            return messages.new_effects(packets, (), event)
+            return new_effects(packets, (), event)
         self._events += 1
         unmet = self._skips.own_unmet() if self._skips else ()
-        return messages.new_effects(
-            packets, (messages.new_delivery(message, self._events, unmet),), event
-        )
+        return new_effects(packets, (new_delivery(message, self._events, unmet),), event)
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""
@@ -127,7 +136,7 @@ class Endpoint:
         rules, channels = self._rules, self._channels
         is_next = n == channels.prefix[source] + 1
         if not is_next and channels.is_seen(source, n):
-            return messages.new_effects((), (), self._events)
+            return new_effects((), (), self._events)
         if fault := self._check(packet):
             raise PeerError(f"packet {n} from {packet.source!r} {fault}; drop it")
         if not self._is_plain:
@@ -137,7 +146,7 @@ class Endpoint:
             self._hold.check_room(packet, len(message.payload), is_blocked=True)
             channels.accept(source, n)
             self._hold.add(packet, need)
-            return messages.new_effects((), (), self._events)
+            return new_effects((), (), self._events)
         if is_next and not channels.ahead[source]:
             channels.prefix[source] = n
         else:
@@ -146,12 +155,12 @@ class Endpoint:
             deliveries = tuple(self._take(packet))
         else:
             self._events = rules.events = event = self._events + 1
-            deliveries = (messages.new_delivery(message, event, ()),)
+            deliveries = (new_delivery(message, event, ()),)
             places = rules.taken(packet)
             if self._hold.waiting:
                 deliveries += tuple(self._released(places))
         packets = self._posted() if rules.outbox else ()
-        return messages.new_effects(packets, deliveries, self._events)
+        return new_effects(packets, deliveries, self._events)
 
     # A run: consecutive messages to one process, whose sender delivers nothing in between. Their
     # packets follow from the first one, so they are only made when asked for (``Wire.later``).
@@ -201,7 +210,7 @@ class Endpoint:
                     self._hold.file(arrival, need)  # we sent something since it became ready
                 elif deliveries := self._take(self._hold.take(arrival)):
                     break
-        return messages.new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def skip(self, source: str, upto: int | None = None) -> Effects:
         """Declare lost the messages of ``source`` up to this number that have not arrived.
@@ -222,7 +231,7 @@ class Endpoint:
         for arrival in hold.wake_all():
             hold.file(arrival, self._blocker(hold.packets[arrival]))
         deliveries = tuple(self._take_due())
-        return messages.new_effects(self._posted(), deliveries, self._events)
+        return new_effects(self._posted(), deliveries, self._events)
 
     def tick(self, now: int) -> Effects:
         """Tell the time, before anything else happens at that time; return what this releases.
@@ -236,7 +245,7 @@ class Endpoint:
             msg = f"now={shown(now)} is no time; expected {self._rules.now} or later, an integer"
             raise UsageError(msg)
         deliveries = self._released(self._rules.tick(now))
-        return messages.new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def link(self, process: str) -> Effects:
         """Open a link to another process while messages flow; it is used as soon as that is safe.
@@ -252,7 +261,7 @@ class Endpoint:
         if self._is_guarded:
             self._admitted(0, ())
         self._rules.link(number)
-        return messages.new_effects(self._posted(), (), self._events)
+        return new_effects(self._posted(), (), self._events)
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; with no needs it can be taken."""
@@ -288,7 +297,7 @@ class Endpoint:
 
     def flush(self) -> Effects:
         """Return what the rules want to send because a layer above asked them to."""
-        return messages.new_effects(self._posted(), (), self._events)
+        return new_effects(self._posted(), (), self._events)
 
     def kept(self) -> object:
         """Return what the protocol keeps, with names, as its specification shows it, or None."""
@@ -418,7 +427,7 @@ class Endpoint:
                 deliveries += self._take(part)
         if places:
             deliveries += self._released(places)
-        return messages.new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_effects(self._posted(), tuple(deliveries), self._events)
 
     def _released(self, places: tuple[int, ...]) -> list[Delivery]:
         """Deliver packets that waited at places where ``reached`` rose, and those they free."""
@@ -495,7 +504,7 @@ class Endpoint:
     def _delivery(self, packet: Packet) -> Delivery:
         self._events = self._rules.events = event = self._events + 1
         unmet = self._skips.unmet(packet) if self._skips else ()
-        return messages.new_delivery(packet.content, event, unmet)
+        return new_delivery(packet.content, event, unmet)
 
     def _posted(self) -> tuple[Packet, ...]:
         """Return the packets that the rules want to send, numbered."""
@@ -507,7 +516,7 @@ class Endpoint:
         me, sent, packets = self._me, self._channels.sent, []
         for dest, message, own in outbox:
             sent[dest] = n = sent[dest] + 1
-            packets.append(messages.new_packet(message, me, dest, n, own))
+            packets.append(new_packet(message, me, dest, n, own))
         outbox.clear()
         return tuple(packets)
 
