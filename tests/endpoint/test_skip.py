@@ -137,6 +137,17 @@ def test_what_was_here_before_is_not_lost() -> None:
     assert (delivery.message, delivery.unmet) == (("a", 3), (Need("a", 2),))
 
 
+def test_what_came_after_a_skip_is_still_lost_at_the_next_one() -> None:
+    ends = group("central", ("a", "b", "c", "d"))
+    relay, d = ends["a"], ends["d"]
+    first = relay.receive(ends["c"].send(["d"]).packets[0]).packets[0]
+    lost = relay.receive(ends["b"].send(["d"]).packets[0]).packets[0]
+    d.skip("b", upto=1)
+    assert not d.receive(lost).deliveries
+    assert not d.skip("b").deliveries
+    assert [one.message for one in d.receive(first).deliveries] == [("c", 1)]
+
+
 @pytest.mark.parametrize("protocol", ["optimal", "history", "phases", "central", "serial"])
 def test_losses_survive_a_snapshot(protocol: str) -> None:
     members = process_names(4)

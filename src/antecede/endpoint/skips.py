@@ -37,10 +37,11 @@ class Skips:
             seq = GONE
             self._rules.gone(sender)
         self._rules.lost(sender, seq)
-        self._limits[sender] = max(seq, self._limits.get(sender, 0))
+        limit = self._limits.get(sender, 0)
+        self._limits[sender] = max(seq, limit)
         held = [one.content for one in self._hold.packets.values() if one.content.sender == sender]
-        here = [one.seq for one in held if 0 < one.seq <= seq] + self._rules.ahead(sender)
-        self._here.update([(sender, number) for number in here])
+        here = [one.seq for one in held if one.seq <= seq] + self._rules.ahead(sender)
+        self._here.update([(sender, number) for number in here if number > limit])
         newest = self._rules.newest(sender)
         if newest < seq:
             self._gaps.append((sender, newest, seq))
