@@ -325,14 +325,17 @@ class Endpoint:
             "held_max": self.held_max,
             "held_bytes_max": self.held_bytes_max,
             "queue_max": self.queue_max,
+            **({"stale": True} if self._rules.is_stale else {}),
             **Saved.of(self._keep),
         }
 
     def load(self, saved: Saved, *, resumed: bool) -> None:
         """Load the rest of a saved state; a ValueError says what no process can have."""
-        self._rules.is_stale = not resumed
+        rules = self._rules
+        rules.is_stale = "stale" in saved.data and saved.field("stale", value=True, kind=bool)
         saved.read(self._keep)
-        if not resumed:
+        rules.is_stale |= not resumed
+        if rules.is_stale:
             self._is_guarded = True
 
     def _keep(self, saved: Saved) -> None:

@@ -295,7 +295,8 @@ class Rules:
 
     def require_own(self, saved: Saved, name: str, number: int) -> None:
         """Refuse a saved field that knows of our message with this number unless we sent it."""
-        saved.require(number <= self.made, name, number, f"at most {self.made} messages of its own")
+        is_right = number <= self.made or self.is_stale
+        saved.require(is_right, name, number, f"at most {self.made} messages of its own")
 
     def say(self, dest: int, word: object) -> None:
         """Send a packet for the protocol alone, without a message."""

@@ -80,7 +80,8 @@ class Broadcast(Rules):
 
     def needs(self, packet: Packet) -> list[int]:
         """Step 2: wait until VT(p) has reached VT(m), which lacks the message itself."""
-        return packet.content.control
+        vector: Vector = packet.content.control
+        return [*vector[: self.me], *vector[self.me + 1 :]] if self.is_stale else vector
 
     def taken(self, packet: Packet) -> tuple[int, ...]:
         """Step 3: enter the message into VT(p), which has already reached the rest of VT(m)."""

@@ -96,7 +96,7 @@ class Buffered(Rules):
         if message.seq:
             if message.dests & ~(1 << message.sender) != 1 << self.me:
                 return f"is for {packet.dests}; buffered is unicast, expected one destination"
-        elif not self._awaited or packet.source_no != self._receiver:
+        elif (not self._awaited or packet.source_no != self._receiver) and not self.is_stale:
             return f"acknowledges a message, but none to {packet.source!r} awaits that"
         return ""
 
@@ -104,7 +104,7 @@ class Buffered(Rules):
         """Get a message and acknowledge it; or note an acknowledgement and post the next."""
         if packet.content.seq:
             self.outbox.append((packet.source_no, self._ack, None))
-        else:
+        elif not self.is_stale:  # otherwise it may be for a message that we do not know of
             self._awaited -= 1
             self._post()
         return ()

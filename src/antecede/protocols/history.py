@@ -250,8 +250,7 @@ class History(Rules):
         past = [(key, old.dests, old.payload) for key, old in self._past.items()]
         past = saved.field("past", past, kind)
         self._seen = saved.keys("seen", self._seen, self.view.shift)
-        if not self.is_stale:
-            self.require_own(saved, "seen", self._seen[self.me] >> self.view.shift)
+        self.require_own(saved, "seen", self._seen[self.me] >> self.view.shift)
         self._known = saved.rows("known", self._known, self.view.n)
         view, seen = self.view, self._seen
         is_right = all(key <= seen[key & view.low] for key, _, _ in past)

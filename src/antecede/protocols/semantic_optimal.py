@@ -281,7 +281,8 @@ class SemanticOptimal(Unordered):
     def _loaded(self, value: object) -> Known:
         view, saved, highest = self.view, Saved("log", value), (SAVED_MAX + 1 << self.shift) - 1
         most = [highest] * view.n
-        most[self.me] = self.made << self.shift | self.me
+        if not self.is_stale:
+            most[self.me] = self.made << self.shift | self.me
         log = logs.keep_log(saved, view, {}, most)
         prefixes = saved.keys("prefixes", most, self.shift)
         points = saved.numbers("points", [], most=highest, is_open=True)
