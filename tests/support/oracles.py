@@ -257,8 +257,21 @@ class Passed:
                 and not any(self.stated(s, p) for s in asked)
             )
             got = [i for i in self.at[p] if i not in self.sends and self.last(i) in self.sends]
+            if clear and max(len(got), len(back)) > 1:
+                clear = self.has_all_turns(p, self.log[back[0]].process, len(back), len(got))
             found |= dict(zip(got, back, strict=False)) if clear else {}
         return found
+
+    def has_all_turns(self, p: str, q: str, back: int, got: int) -> bool:
+        """Return whether p and q take turns, and only the end of the last one may be missing."""
+        asked = [s for s in self.at[p] if s in self.sends and self.possible(s, q)]
+        heard = [i for i in self.at[q] if i not in self.sends]
+        alternate = all(
+            (i in self.sends) is not (self.last(i) in self.sends)
+            for i in (*self.at[p][1:], *self.at[q][1:])
+        )
+        counts = [len(asked), len(heard), back, got, len(asked) - 1]
+        return alternate and counts == sorted(counts, reverse=True)
 
     def owner(self) -> dict[int, int | str]:
         copies = {self.first[p]: whose for p, whose in self.owner_of_copies().items()}

@@ -12,7 +12,8 @@ message came to them from outside the log.
 - A *reply* under the id of its request is a message of its own. Both ends take turns: a process
   that had just sent the id delivers it, and one that had just delivered it had sent it, to that
   process alone. All such sends to a process must come from one other; the k-th delivery there is of
-  the k-th of them. Without stated destinations, this holds where only two processes have the id.
+  the k-th of them, unless the log lacks one of several turns. Without stated destinations, this
+  holds where only two processes have the id.
 
 A send can have caused a delivery at p if it is addressed to p (or the log does not say to whom), p
 did not make it after the delivery, and its process can have got the message without p, or p had
@@ -27,6 +28,7 @@ others, the send of the returned copy is missing. None of this depends on the na
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
@@ -144,17 +146,30 @@ class Message:
         others = [c for c in self.sends if c.process != process and c.is_for(process)]
         if (
             len({c.process for c in answers}) != 1
-            or any(c not in answers and c not in known for c in others)
+            or not {*answers, *known}.issuperset(others)
             or any(c.names(process) for c in mine if c.is_send)
         ):
             return ()
         answered = [b.number for a, b in pairwise(mine) if a.is_send and not b.is_send]
+        several = max(len(answers), len(answered)) > 1
+        if several and not self._take_turns(process, answers, len(answered)):
+            return ()
         return zip(answered, answers, strict=False)
+
+    def _take_turns(self, process: int, answers: list[Row], answered: int) -> bool:
+        """Return whether the log has every turn of a process and of the one that answers it."""
+        mine, theirs = self.by_process[process], self.by_process[answers[0].process]
+        asked = sum(row.is_send and row.is_for(answers[0].process) for row in mine)
+        got = sum(not row.is_send for row in theirs)
+        turns = (*pairwise(mine), *pairwise(theirs))
+        return all(a.is_send != b.is_send for a, b in turns) and (
+            asked >= got >= len(answers) >= answered >= asked - 1
+        )
 
     def _had(self, send: Row) -> bool:
         """Return whether a process had just delivered the id that it sends."""
         mine = self.by_process[send.process]
-        at = mine.index(send)
+        at = bisect_left(mine, send.number, key=lambda row: row.number)
         return at > 0 and not mine[at - 1].is_send
 
     def _found_owners(self) -> dict[int, Row | int]:
@@ -200,7 +215,9 @@ class Message:
         """Yield (send, delivery) where a delivery must have come through a relay."""
         for p, causes in self.causes.items():
             at = self.deliveries[p].number
-            if self.origins and len(causes) == 1 and causes[0] != self.owner[at]:
+            if not self.origins or len(causes) != 1 or causes[0] == self.owner[at]:
+                continue
+            if self.owner[at] != RETURNED or causes[0] not in self.answers[p]:
                 yield causes[0].number, at
 
     def maybe(self) -> Iterable[tuple[int, int, int]]:
@@ -210,25 +227,61 @@ class Message:
         """
         for p, causes in self.causes.items():
             first = self.deliveries[p]
-            if len(causes) == 1 or self.owner[first.number] != RETURNED:
+            outer = self._outer_answers(p)
+            if self.owner[first.number] != RETURNED:
+                for k, row in enumerate(self._unpaired(p)):
+                    what = FURTHER_REPLY if k else REPLY
+                    yield from ((cause.number, row.number, what) for cause in outer)
+                continue
+            if len(causes) == 1 and causes[0] not in self.answers[p]:
                 continue
             for cause in causes:
                 is_reply = cause in self.answers[p]
                 yield cause.number, first.number, REPLY if is_reply else COPY
-                for row in self.by_process[p] if is_reply else ():
+                for row in self.by_process[p] if cause in outer else ():
                     if not row.is_send and row.number > first.number:
                         yield cause.number, row.number, FURTHER_REPLY
 
+    def _outer_answers(self, process: int) -> list[Row]:
+        """Return the first and the last reply of each process: no other is later, or tells more."""
+        answers = self.answers[process]
+        first = {c.process: c for c in reversed(answers)}
+        last = {c.process: c for c in answers}
+        return sorted({*first.values(), *last.values()})
+
+    def _unpaired(self, process: int) -> list[Row]:
+        """Return the deliveries that may be replies, if the pairing of replies is not clear."""
+        mine = self.by_process[process]
+        if any(row.number in self.replies for row in mine):
+            return []
+        sent = next((row.number for row in mine if row.is_send), mine[-1].number)
+        later = (row for row in mine if not row.is_send and row.number > sent)
+        return [row for row in later if row.number not in self.owner]
+
     def undelivered(self) -> Iterable[tuple[int, int]]:
         """Yield (send, process) where the log lacks a delivery that the send should have."""
-        paired = list(self.replies.values())
+        paired = set(self.replies.values())
         # An origin is a separate message: a process's own send does not show that it got another.
         have = set(self.deliveries if len(self.origins) > 1 else self.by_process)
         for send in self.sends:
             for p in sorted((send.dests or frozenset()) - have):
-                yield send.number, p
+                # The copy would follow this send, but be judged by the one that counts.
+                others = {owner.number for owner in self.owners if owner.process != p}
+                yield from ((number, p) for number in sorted({send.number, *others}))
         for p, answers in self.answers.items():
             got = sum(not row.is_send for row in self.by_process[p])
-            for send in answers:
-                if send not in paired and (any(c in paired for c in answers) or got < len(answers)):
+            is_short = got < len(answers) or not paired.isdisjoint(answers)
+            for send in answers if is_short else ():
+                if send not in paired:
                     yield send.number, p
+
+    def unsettled(self) -> Iterable[tuple[int, int]]:
+        """Yield those of ``undelivered`` that would show what a send of the process is.
+
+        With such a delivery before it, an origin is a relay, and a relay may be a reply.
+        """
+        answers = {(c.number, p) for p, some in self.answers.items() for c in some}
+        for number, p in self.undelivered():
+            sends = [row for row in self.by_process.get(p, ()) if row.is_send]
+            if len(sends) > ((number, p) in answers):
+                yield number, p

@@ -68,6 +68,7 @@ class _Doubt:
         self.order = order
         self.until_end = until_end
         self.absent = order.undelivered()
+        self.unsettled = [one for message in order.passed.values() for one in message.unsettled()]
         self.returned = [one for message in order.passed.values() for one in message.maybe()]
         unknown = {target for _, target, _ in self.returned}
         alone = order.alone.items()
@@ -85,6 +86,9 @@ class _Doubt:
         place = self._unsent_late()
         if place or not (self.strays or self.absent or self.returned):
             return place
+        if self.unsettled and not self.until_end:
+            send, p = min(self.unsettled)
+            return Place(p, send)
         sources = {send for send, *_ in (*self.absent, *self.returned)}
         n = len(self.order.names)
         first = self._pass({}, {})

@@ -44,6 +44,8 @@ class Settled:
     """Key -> the processes of its origins, by their new keys, if none is known to be the first."""
     undelivered: list[tuple[int, int]] = field(default_factory=list)
     """(row of the patch, process) where the log lacks a delivery that the send should have."""
+    unsettled: list[tuple[int, int]] = field(default_factory=list)
+    """Those that would show what another send of the process is."""
     arrived: set[tuple[int, int]] = field(default_factory=set)
     """(new key, process) of rivals, where any of them was delivered: none is missing there."""
     maybe: list[tuple[int, int, int]] = field(default_factory=list)
@@ -75,6 +77,7 @@ def settle(copies: Copies, earliest: Mapping[int, int]) -> Settled:
         edges += [(c, d, mixed(name, d, 0)) for c, d in message.edges()]
         settled.maybe += message.maybe()
         settled.undelivered += message.undelivered()
+        settled.unsettled += message.unsettled()
         _enter(message, name, settled, kind, key, rows)
     links = np.array(sorted(edges), np.int64).reshape(-1, 3)
     settled.patch = Patch(rows, kind, key, *(links[:, column].copy() for column in range(3)))

@@ -96,6 +96,9 @@ def find_hidden(
     late = _first_late(m, unsent, strays if until_end else None)
     if late >= 0:
         return Hidden(_place(m, late))
+    if settled.unsettled and not until_end:
+        send, process = min((int(m.patched[row]), p) for row, p in settled.unsettled)
+        return Hidden(Place(process, int(m.key[send]), None))
     absent = _absent(m, settled, undelivered)
     if absent[0].size > PAIRS_MAX:
         return Hidden(None)
