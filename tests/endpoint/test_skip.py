@@ -9,7 +9,7 @@ import pytest
 
 import antecede
 from antecede import PROTOCOLS, Codec, Endpoint, MessageId, Need, Packet, PeerError
-from antecede.check import random_script, run_script
+from antecede.check import World, random_script, run_script
 from antecede.check.cases import cases, random_groups
 from antecede.check.scripts import process_names
 from antecede.endpoint.registry import rules_of, view_of
@@ -146,6 +146,24 @@ def test_what_came_after_a_skip_is_still_lost_at_the_next_one() -> None:
     assert not d.receive(lost).deliveries
     assert not d.skip("b").deliveries
     assert [one.message for one in d.receive(first).deliveries] == [("c", 1)]
+
+
+def test_what_waits_for_a_lost_message_that_others_brought_can_be_saved() -> None:
+    """It was held for a message that its sender knew of, and goes on waiting for that."""
+    world = World("flooding", ("a", "b", "c", "d"))
+    others = {name: [one for one in "abcd" if one != name] for name in "cd"}
+    steps = "c cb1 d d dc2 db1 d c cd2 c bd1 d dc1 cb5 cd1 d skip db3 db2 db4 db6 db5"
+    for step in steps.split():
+        if step == "skip":
+            world.skip("b", "c", 2)
+        elif step in others:
+            world.send(step, others[step])
+        else:
+            world.arrive_packet(step[0], step[1], int(step[2]), keep=True)
+    before = world.endpoints["b"]
+    world.restart("b")
+    assert world.endpoints["b"].waiting() == before.waiting()
+    assert all(before.waiting().values()), "none is held without a reason"
 
 
 @pytest.mark.parametrize("protocol", ["optimal", "history", "phases", "central", "serial"])

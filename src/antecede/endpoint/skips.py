@@ -114,7 +114,8 @@ class Skips:
 
     def blocker(self, packet: Packet) -> int:
         """Return a key that a packet waits for: no lost message, but perhaps a held one."""
-        rules, lost = self._rules, []
+        rules = self._rules
+        lost = [k for k in rules.needs(packet) if self._is_in_gap(*rules.wanted(packet, k))]
         for key in rules.missing(packet):
             if self._is_lost(packet, key):
                 lost.append(key)
