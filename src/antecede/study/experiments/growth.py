@@ -164,9 +164,10 @@ COUNTED = (
     "2.4",
     "Overhead and log are much smaller than n² on average.",
     "Experiment growth: sizes up to hundreds of processes, three casts, three delays; entries, the "
-    "paper's units (destinations) and the log. Simulated before in Evaluation of the Optimal Causal "
-    "Message Ordering Algorithm (LNCS 1970:83-95, doi 10.1007/3-540-44467-X_8) and by Chandra, "
-    "Gambhire and Kshemkalyani (TPDS 15(1), 2004), who find significantly less than under RST.",
+    "paper's units (destinations) and the log. Simulated before in Evaluation of the Optimal "
+    "Causal Message Ordering Algorithm (LNCS 1970:83-95, doi 10.1007/3-540-44467-X_8) and by "
+    "Chandra, Gambhire and Kshemkalyani (TPDS 15(1), 2004), who find significantly less than "
+    "under RST.",
 )
 def _average(points: Points) -> Judgement | None:
     parts: list[str] = []

@@ -162,10 +162,11 @@ def _dependents(points: Points) -> Judgement | None:
 
     told = ", ".join(f"{named(name)} {each:.3f}" for name, each in shares.items())
     agree = near(APPROACHES.value)
+    agreeing = " and ".join(map(named, agree)) or "none of them"
     result = (
         f"{'; '.join(parts)}. Gain over RST {gains['unicast']:.1f} in unicast, "
         f"{gains['multicast']:.1f} in multicast. PRS by reading, in multicast as a share of n²: "
-        f"{told}; two thirds (checked in multicast only) come out with {' and '.join(map(named, agree)) or 'none of them'}. "
+        f"{told}; two thirds (checked in multicast only) come out with {agreeing}. "
         f"{APPROACHES.said(verdict)}"
     )
     short = (

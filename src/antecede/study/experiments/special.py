@@ -82,9 +82,9 @@ RELAYS = tuple(
 
 @claim(
     "2.8",
-    "Special cases cost less: n entries for broadcast and serialised multicast, 1 if broadcasts are "
-    "serialised, 0 if synchronous or acknowledged; central and hierarchical relays tend to cost "
-    "less as well.",
+    "Special cases cost less: n entries for broadcast and serialised multicast, 1 if broadcasts "
+    "are serialised, 0 if synchronous or acknowledged; central and hierarchical relays tend to "
+    "cost less as well.",
     "Experiment special, each where it applies: broadcast, multicast, unicast, and one "
     "token going round.",
 )
