@@ -148,6 +148,28 @@ def test_what_came_after_a_skip_is_still_lost_at_the_next_one() -> None:
     assert [one.message for one in d.receive(first).deliveries] == [("c", 1)]
 
 
+def test_waiting_names_no_message_where_a_packet_of_the_protocol_is_missing() -> None:
+    a, b = (
+        antecede.endpoint("buffered", process=name, members=("a", "b"), pipelined=True)
+        for name in "ab"
+    )
+    answer = b.receive(a.send(["b"]).packets[0]).packets[0]
+    (message,) = b.send(["a"]).packets
+    assert not a.receive(message).deliveries
+    assert a.waiting() == {MessageId("b", 1): (Need("b", 1, "packet"),)}
+    assert a.receive(answer).deliveries
+    ends = {
+        name: antecede.endpoint(
+            "flooding", process=name, members=MEMBERS, links=(("a", "b"), ("b", "c"))
+        )
+        for name in MEMBERS
+    }
+    ends["a"].link("c")
+    ends["b"].receive(ends["a"].send(["b", "c"]).packets[0])
+    assert ends["b"].waiting() == {MessageId("a", 1): (Need("a", 1, "packet"),)}
+    assert ends["b"].skip("a").deliveries
+
+
 def test_what_waits_for_a_lost_message_that_others_brought_can_be_saved() -> None:
     """It was held for a message that its sender knew of, and goes on waiting for that."""
     world = World("flooding", ("a", "b", "c", "d"))

@@ -525,7 +525,8 @@ class World:
         self.marked += bool(delivery.unmet)
         for need in delivery.unmet:
             limit = self._limits[process].get(need.process, 0)
-            if need.number > limit and not self._relays:  # a relay that is gone had messages of all
+            is_named = need.message is not None and not self._relays  # relays had messages of all
+            if is_named and need.number > limit:
                 self._broken(
                     "marks", f"{process} delivers {delivery.message} and calls {need} lost"
                 )

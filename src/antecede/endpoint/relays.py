@@ -92,7 +92,9 @@ class Chained(Rules):
         return before & self.view.low, before >> self.view.shift
 
     def need(self, packet: Packet, key: int) -> Need:
-        before = packet.own or packet.source_no
+        before: int | None = packet.own
+        if before is None:
+            return self.need_packet(packet)
         return Need(self.view.members[before & self.view.low], before >> self.view.shift)
 
     def gap(self, packet: Packet) -> int:

@@ -234,7 +234,11 @@ class Rules:
     def need(self, packet: Packet, key: int) -> Need:
         """Return the need that a packet's key stands for, as ``waiting()`` shows it."""
         sender, seq = self.wanted(packet, key)
-        return Need(self.view.members[sender], seq)
+        return Need(self.view.members[sender], seq) if seq else self.need_packet(packet)
+
+    def need_packet(self, packet: Packet) -> Need:
+        """Return the need of a packet that waits for the one before it, which is no message."""
+        return Need(packet.source, packet.n - 1, "packet")
 
     def knows(self, packet: Packet, sender: int, seq: int) -> bool:
         """Return whether a packet shows that its sender already knew of a message."""
