@@ -115,6 +115,10 @@ SERVERS = "s: -r1 -r2 +r1>c +r2>c; t: -r1 -r2 +r1>c +r2>c"
         ("c: +h>s -h -x +h>s -h; s: -h +x>c -h +h>c", "undecidable"),
         # passed on by b to a, where an effect was delivered
         ("d: +m>b +e>a; b: -m +m>a; a: -e", "undecidable"),
+        # two messages with one id: c got both after x, or each in time
+        ("a: +m>c +x>c; b: +m>c; c: -x -m -m", "undecidable"),
+        ("a: +m>c +x>c; b: +m>c +y>c; c: -m -m -x -y", "ordered"),
+        ("a: +m>c +x>c; b: +m>c +y>c; c: -m -x -m -y", "undecidable"),
         # sent again, not answered
         ("a: +x>b +y>b +x>b; b: -x -x -y", "ordered"),
     ],

@@ -221,12 +221,15 @@ class Message:
                 yield causes[0].number, at
 
     def maybe(self) -> Iterable[tuple[int, int, int]]:
-        """Yield (send, delivery, what) where a returned copy may belong to several sends.
+        """Yield (send, delivery, what) where a delivery may belong to several sends.
 
         ``what`` is ``COPY``, or the first or a further ``REPLY`` to a process.
         """
         for p, causes in self.causes.items():
             first = self.deliveries[p]
+            if self.owner[first.number] == AMBIGUOUS:
+                yield from self._maybe_of_several(p)
+                continue
             outer = self._outer_answers(p)
             if self.owner[first.number] != RETURNED:
                 for k, row in enumerate(self._unpaired(p)):
@@ -241,6 +244,16 @@ class Message:
                 for row in self.by_process[p] if cause in outer else ():
                     if not row.is_send and row.number > first.number:
                         yield cause.number, row.number, FURTHER_REPLY
+
+    def _maybe_of_several(self, process: int) -> Iterable[tuple[int, int, int]]:
+        """Yield what ``maybe`` does, where messages with one id may have been delivered."""
+        first, possible = self.deliveries[process], {*self.causes[process]}
+        if not possible.issubset(self.owners):
+            possible |= {owner for owner in self.owners if owner.process != process}
+        for row in self.by_process[process]:
+            if not row.is_send and row.number not in self.replies:
+                what = REPLY if row == first else FURTHER_REPLY
+                yield from ((send.number, row.number, what) for send in sorted(possible))
 
     def _outer_answers(self, process: int) -> list[Row]:
         """Return the first and the last reply of each process: no other is later, or tells more."""

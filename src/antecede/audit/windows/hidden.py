@@ -92,6 +92,9 @@ def find_hidden(
     strays &= ~np.isin(m.key, _alone(settled, None))
     m.link[m.link < ALONE] = ALONE
     unsent = strays & ~np.isin(m.key, _alone(settled, DELIVERY_AMBIGUOUS))
+    returned = np.array(settled.maybe, np.int64).reshape(-1, 3)
+    returned[:, :2] = m.patched[returned[:, :2]]
+    strays[returned[:, 1]] = False
     strays[m.patched[sorted(settled.unknown)]] = True
     late = _first_late(m, unsent, strays if until_end else None)
     if late >= 0:
@@ -102,8 +105,6 @@ def find_hidden(
     absent = _absent(m, settled, undelivered)
     if absent[0].size > PAIRS_MAX:
         return Hidden(None)
-    returned = np.array(settled.maybe, np.int64).reshape(-1, 3)
-    returned[:, :2] = m.patched[returned[:, :2]]
     if not strays.any() and not absent[0].size and not returned.size:
         return None
     search = _Search(m, strays, _clocked(m, events), absent, returned)
