@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antecede.report.charts import bar_chart, draw, line_chart
+from antecede.report.charts import COLOURS, bar_chart, draw, line_chart
 
 ROWS: list[dict[str, Any]] = [
     {"x": 1.0, "mean": 2.0, "low": -1.0, "high": 5.0, "series": "a"},
@@ -39,6 +39,15 @@ def test_a_legend_names_only_what_is_drawn_in_colours_that_stay() -> None:
     colour = spec["layer"][0]["encoding"]["color"]
     assert colour["legend"]["values"] == ["a", "b"]
     assert colour["scale"]["domain"] == list(ORDER)
+
+
+def test_no_two_series_have_one_mark() -> None:
+    names = [f"series {number}" for number in range(len(COLOURS))]
+    rows = [ROWS[0] | {"series": name} for name in names]
+    spec = line_chart(rows, title="", x="x", y="y", order=names)
+    marks = spec["layer"][2]["encoding"]["shape"]["scale"]["range"]
+    assert len(set(marks)) == len(COLOURS)
+    draw([spec])
 
 
 @pytest.mark.parametrize(("name", "columns"), [("b", 3), ("b" * 15, 2), ("b" * 23, 1)])

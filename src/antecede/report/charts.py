@@ -22,7 +22,11 @@ COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#1B1F24", "#56B4E9", "#7F3C8D",
     "#B0413E", "#5A7D2B",
 )  # fmt: skip
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+#: As many as colours, so that no two series have the same; the last ones are paths.
+SHAPES = (
+    "circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
+    "triangle-left", "M-1,-1H1L-1,1H1Z", "M-1,-0.4H1V0.4H-1Z",
+)  # fmt: skip
 INK = "#1b1f24"
 #: The colour that replaces each where the reader prefers a dark page.
 NIGHT = {
