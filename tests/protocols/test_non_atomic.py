@@ -76,6 +76,35 @@ def test_after_tells_which_sends_belong_together(after: int | None, is_part: boo
     assert cast("tuple[int, Entries]", packet.control)[0] == (2 if is_part else 4)
 
 
+def test_a_send_to_a_process_that_is_gone_begins_an_event_too() -> None:
+    """The third message goes by the second event, which only the first one began."""
+    world = World(NAME, MEMBERS)
+    world.crash("b")
+    world.skip("c", "b")
+    world.send("c", ["b"], after=NOTHING)
+    world.send("c", ["a"], after=NOTHING)
+    after = world.send("c", ["a"], after=1)
+    world.arrive_packet("c", "a", 2)
+    assert world.endpoints["a"].waiting() == {after: (Need("c", 2),)}
+    world.drain()
+    world.check()
+
+
+def test_of_two_messages_that_depend_on_a_lost_one_the_later_may_be_delivered_first() -> None:
+    """d knows only of the earlier one, and says that it depends on the lost message too."""
+    ends = group()
+    _, first = ends["b"].send(["c", "d"]).packets
+    one, second = ends["b"].send(["c", "d"]).packets
+    (two,) = ends["b"].send(["c"], after=NOTHING).packets
+    ends["c"].receive(two)
+    ends["c"].receive(one)
+    assert [str(d.message) for d in ends["c"].skip("b", 1).deliveries] == ["b:3", "b:2"]
+    ends["d"].receive(first)
+    ends["d"].receive(second)
+    (delivery,) = ends["c"].receive(ends["d"].send(["c"]).packets[0]).deliveries
+    assert delivery.unmet == (Need("b", 1),)
+
+
 def test_without_after_it_is_optimal_and_a_clock() -> None:
     for script in scripts(15, ALL_CASTS, first=300):
         ours, theirs = run(script, NAME), run(script, "optimal")

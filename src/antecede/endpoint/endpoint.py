@@ -92,7 +92,7 @@ class Endpoint:
             found = self._targets.get(dests)  # type: ignore[call-overload] # mostly a tuple
         except TypeError:
             found = None
-        mask, others = found or self._find(dests)
+        mask, others = found = found or self._find(dests)
         if type(payload) is not bytes or len(payload) > PAYLOAD_MAX:
             _check_payload(payload)
         rules, event = self._rules, self._events + 1
@@ -105,7 +105,7 @@ class Endpoint:
         packets: tuple[Packet, ...] = ()
         if self._skips is not None:
             self._skips.sent(seq)
-        if others:
+        if others or (found[1] and self.info.groups_by_after):  # even if all of them are gone
             own = rules.stamp(message, others, event, basis)
             if own is None:
                 packets = self._posted()
