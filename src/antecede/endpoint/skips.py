@@ -75,7 +75,7 @@ class Skips:
                     break
         for lost in found:
             firsts = self._marks.setdefault(lost, {})
-            firsts.setdefault(sender, seq)
+            firsts[sender] = min(seq, firsts.get(sender, seq))
             if lost.message is not None:  # so does whoever knew of the lost one itself
                 firsts.setdefault(self._view.numbers[lost.process], lost.number)
         return tuple(sorted(found))
