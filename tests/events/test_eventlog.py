@@ -264,6 +264,10 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     lacking = r"bad\.csv': the log lacks the columns kind, message; it has process, seq: map them"
     with pytest.raises(LogError, match=lacking):
         eventlog.read(tmp_path / "bad.csv")
+    for mark, shown in ((";", ";"), ("\t", r"\\t")):
+        (tmp_path / "bad.csv").write_text(f"process{mark}seq{mark}kind{mark}message\n")
+        with pytest.raises(LogError, match=f"columns are separated by '{shown}': .* by commas"):
+            eventlog.read(tmp_path / "bad.csv")
     (tmp_path / "bad.csv").write_text("process,process,seq,kind,message\n")
     with pytest.raises(LogError, match="names the column process 2 times; keep one"):
         eventlog.read(tmp_path / "bad.csv")

@@ -83,6 +83,9 @@ def require_columns(present: Iterable[str]) -> None:
     if absent:
         plural = "s" * (len(absent) > 1)
         found = safe(", ".join(have))[:200] or "none"
+        if len(have) == 1 and (mark := next((mark for mark in ";\t|" if mark in have[0]), "")):
+            msg = f"the columns are separated by {mark!r}: {found}; separate them by commas"
+            raise LogError(msg)
         msg = (
             f"the log lacks the column{plural} {', '.join(absent)}; it has {found}: "
             "map them with --field process=COLUMN (in Python: columns={'process': 'COLUMN'}), "
