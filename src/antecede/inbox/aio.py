@@ -220,9 +220,10 @@ class AsyncInbox(Opened):
                 try:
                     yield AsyncMessage(self, message)
                 finally:
-                    if not message.is_closed:
+                    if not message.is_closed and not message.is_entered:
                         await self.call(message.leave)
             if not message.is_done:
+                self._desk.must_leave(message)
                 left |= {message.key}
 
     @asynccontextmanager

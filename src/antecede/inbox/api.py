@@ -206,6 +206,7 @@ class Transaction:
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement on the inbox's database, in its SQL dialect; return the cursor."""
+        self._require_open()
         return self._desk.store.execute(self._taken, statement, values)
 
     def send(
@@ -221,6 +222,7 @@ class Transaction:
         The message being handled is its cause. Name any further causes, for instance a message that
         the same handler sent before.
         """
+        self._require_open()
         check_topic(topic)
         message = self.message
         name = uuid.uuid4().hex if id is None else check_id(id)
@@ -234,6 +236,13 @@ class Transaction:
             raise UsageError(f"{out.key} cannot be its own cause; leave id out, or give another")
         self.sends.append(out)
         return out
+
+    def _require_open(self) -> None:
+        if not self.message.is_entered:
+            raise UsageError(
+                f"the with block of {self.message.key} has ended, and with it the transaction; "
+                "write and send inside the block"
+            )
 
     def _causes_of(self, key: str) -> tuple[str, ...]:
         for one in self.sends:
@@ -302,6 +311,10 @@ class Message:
     def __repr__(self) -> str:
         return f"<Message {self.key}>"
 
+    def is_of(self, desk: Desk) -> bool:
+        """Return whether it is of a certain inbox."""
+        return self._desk is desk
+
     @property
     def is_entered(self) -> bool:
         """Whether its transaction is open."""
@@ -312,12 +325,14 @@ class Message:
         if self._sends is not None:
             raise UsageError(f"{self.key} was handled already; a message has one with block")
         if self.is_closed:
+            self._desk.leave_last()
             taken = self._desk.store.begin((), self.key)
             if taken is None:
                 raise UsageError(
                     f"{self.key} was left, and is not ready for you any more; take the next"
                 )
             self._taken, self.is_closed = taken, False
+            self._desk.mine.last = self
         transaction = Transaction(self, self._desk, self._taken)
         self._sends = transaction.sends
         self._token = current.set(self)
@@ -327,6 +342,10 @@ class Message:
         """Commit."""
         desk, taken, sends = self._desk, self._taken, self._sends
         assert sends is not None
+        if self.is_closed:
+            raise UsageError(
+                f"the group ended before the with block of {self.key}; it is handed over again"
+            )
         self.is_closed = True
         desk.store.finish(taken, sends, desk.policy.clock())
         self.is_done = True
@@ -336,15 +355,15 @@ class Message:
 
     def fail(self, error: BaseException) -> None:
         """Roll back, and record why."""
+        if self.is_closed:
+            return
         self.is_closed = True
         store, metrics = self._desk.store, self._desk.metrics
         if not isinstance(error, Exception):  # the program ends: not the handler's fault
             store.abandon(self._taken)
             return
         metrics.failed += 1
-        first = (str(error).splitlines() or [""])[0][:200]
-        text = f"{type(error).__name__}: {first}".rstrip(": ")
-        metrics.parked += store.fail(self._taken, text, self._desk.policy.tries)
+        metrics.parked += store.fail(self._taken, told(error), self._desk.policy.tries)
 
     def leave(self) -> None:
         """Give it back untouched, unless it was handled."""
@@ -356,14 +375,31 @@ class Message:
 
     def exit(self) -> None:
         """Stop being a cause of what is sent from here on."""
-        current.reset(self._token)
+        try:  # noqa: SIM105 - each message takes this way; suppress() is slower
+            current.reset(self._token)
+        except ValueError:  # It was entered in another context, which the caller has left.
+            pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        current.reset(self._token)
+        self.exit()
         if error is None:
             self.finish()
         else:
             self.fail(error)
+
+
+def told(error: Exception) -> str:
+    """Return the first line of an error, as every store can keep it."""
+    try:
+        first = (str(error).splitlines() or [""])[0][:200]
+    except Exception:  # what cannot be shown must not keep the message open
+        first = "it cannot be shown"
+    return kept_text(f"{type(error).__name__}: {first}".rstrip(": "))
+
+
+def kept_text(text: str) -> str:
+    """Escape what some database cannot keep as text."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class Relay:
@@ -429,6 +465,12 @@ class Relay:
         return self._count
 
 
+class Mine(threading.local):
+    """What a thread knows of an inbox: the last message it got."""
+
+    last: Message | None = None
+
+
 class Desk:
     """What both forms of the inbox share: a store, a policy, and their joint operations."""
 
@@ -448,6 +490,7 @@ class Desk:
         self.policy.is_packed = not isinstance(self.store, MemoryStore)
         self._next_upkeep = self._next_fetch = -math.inf
         self._last_time = -math.inf
+        self.mine = Mine()
 
     def take(self, entry: Entry) -> str:
         """Keep a message; return its state, or ``"duplicate"``."""
@@ -502,11 +545,17 @@ class Desk:
 
         Inside its handler, that is refused if there is one writer or it is itself named.
         """
-        if last is None or last.is_closed:
+        if last is None or last.is_closed or not last.is_of(self):
             return False
         if last.is_entered and (self.store.is_exclusive or name in (last.key, last.id)):
             raise UsageError(inside(last))
         return not last.is_entered
+
+    def leave_last(self, name: str = "") -> None:
+        """Give back what this thread took but did not handle."""
+        last = self.mine.last
+        if last is not None and self.must_leave(last, name):
+            last.leave()
 
     def release(self, name: str) -> None:
         """Release a message without its missing causes."""
@@ -541,12 +590,6 @@ class Desk:
         report = self.store.report()
         report.mode = self.policy.mode
         return report
-
-
-class _Mine(threading.local):
-    """What a thread knows of an inbox: the last message it got."""
-
-    last: Message | None = None
 
 
 class Opened:
@@ -624,7 +667,7 @@ class Inbox(Opened):
         **options: Any,
     ) -> None:
         super().__init__(place, topics, name, fetch, options)
-        self._mine = _Mine()
+        self._mine = self._desk.mine
 
     def offer(
         self,
@@ -643,7 +686,7 @@ class Inbox(Opened):
         desk = self._desk
         entry = desk.policy.entry(id, body, causes, topic, time)
         if (last := self._mine.last) is not None and not last.is_closed:
-            self._leave_last()
+            self._desk.leave_last()
         desk.take(entry)
         if desk.policy.period is not None or self._fetch is not None:
             self._keep_up(entry.came)
@@ -655,7 +698,7 @@ class Inbox(Opened):
         Call it after a start, and from time to time if nothing is offered: for messages that
         failed, that other instances gave back, or whose patience is over.
         """
-        self._leave_last()
+        self._desk.leave_last()
         self._keep_up(self._desk.policy.clock())
         return self._hand_over()
 
@@ -667,16 +710,11 @@ class Inbox(Opened):
             try:
                 yield message
             finally:
-                if not message.is_closed:
+                if not message.is_closed and not message.is_entered:
                     message.leave()
             if not message.is_done:
+                desk.must_leave(message)
                 left |= {message.key}
-
-    def _leave_last(self, name: str = "") -> None:
-        """Give back what this thread took but did not handle."""
-        last = self._mine.last
-        if last is not None and self._desk.must_leave(last, name):
-            last.leave()
 
     def _keep_up(self, now: float) -> None:
         missing = self._desk.keep_up(now, has_fetch=self._fetch is not None)
@@ -689,7 +727,17 @@ class Inbox(Opened):
         A failed handler is rolled back alone. Confirm messages to their senders only after the
         block.
         """
-        return self._desk.store.group()
+        return self._grouped(self._desk.store.group())
+
+    @contextmanager
+    def _grouped(self, group: AbstractContextManager[None]) -> Iterator[None]:
+        self._desk.leave_last()
+        with group:
+            try:
+                yield
+            finally:
+                if self._mine.last is not None:
+                    self._mine.last.leave()
 
     def waiting(self, limit: int | None = None) -> list[Waiting]:
         """Return the waiting messages, with what they wait for and since when, oldest first."""
@@ -701,17 +749,17 @@ class Inbox(Opened):
 
     def release(self, id: str) -> None:
         """Release a message without its missing causes; ``id`` may be ``topic/id``."""
-        self._leave_last(id)
+        self._desk.leave_last(id)
         self._desk.release(id)
 
     def park(self, id: str, reason: str = "by hand") -> None:
         """Keep a message for a person."""
-        self._leave_last(id)
+        self._desk.leave_last(id)
         self._desk.park(id, reason)
 
     def retry(self, id: str) -> None:
         """Treat a parked message as if it arrived now."""
-        self._leave_last(id)
+        self._desk.leave_last(id)
         self._desk.retry(id)
 
     def report(self) -> Report:
@@ -725,7 +773,7 @@ class Inbox(Opened):
         be published again, with the same id. If ``publish`` raises, effects of the message are kept
         too, others are published, and the first error is raised at the end.
         """
-        self._leave_last()
+        self._desk.leave_last()
         relay, is_more = Relay(self._desk, limit), True
         while is_more:
             try:

@@ -10,10 +10,14 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+from antecede.errors import StoreError
 from antecede.inbox.causes import STATES, Causes, Entry
 from antecede.inbox.records import Handled, Kept, Outgoing, Parked, Report, Upkeep, Waiting
+
+#: Seconds to wait for another handler's statements.
+PATIENCE: Final = 60.0
 
 
 class MemoryStore:
@@ -49,7 +53,11 @@ class MemoryStore:
         """Run a statement on the private database; from then on, only one handler may."""
         tables = taken.link
         if tables is None:
-            self._user.acquire()
+            if not self._user.acquire(timeout=PATIENCE):
+                raise StoreError(
+                    f"another handler has run statements for {PATIENCE:.0f} s; in memory, leave "
+                    "its with block before another does"
+                )
             if self._tables is None:
                 self._tables = sqlite3.connect(
                     ":memory:", isolation_level=None, check_same_thread=False
@@ -58,17 +66,24 @@ class MemoryStore:
             tables.execute("BEGIN")
         return tables.execute(statement, values)
 
-    def _end(self, taken: Entry, word: str) -> None:
-        """Let the next handler run statements."""
+    def _end(self, taken: Entry, word: str) -> bool:
+        """Let the next handler run statements; return whether the transaction was open."""
+        tables, taken.link = taken.link, None
         try:
-            taken.link.execute(word)
+            is_open: bool = tables.in_transaction
+            if is_open:
+                tables.execute(word)
+            return is_open
         finally:
-            taken.link = None
             self._user.release()
 
     def finish(self, taken: Entry, sends: Sequence[Outgoing], now: float) -> None:
-        if taken.link is not None:
-            self._end(taken, "COMMIT")
+        if taken.link is not None and not self._end(taken, "COMMIT"):
+            self.abandon(taken)
+            raise StoreError(
+                f"the transaction of {taken.key} is not open any more; the handler ended it; "
+                "leave COMMIT and ROLLBACK to the inbox"
+            )
         with self._lock:
             self._causes.done(taken, now)
             for one in sends:
@@ -85,8 +100,8 @@ class MemoryStore:
             self._causes.put_back(taken.key)
 
     def fail(self, taken: Entry, error: str, tries: int | None) -> bool:
-        self.abandon(taken)
         with self._lock:
+            self.abandon(taken)
             taken.failures += 1
             if tries is not None and taken.failures >= tries:
                 self._causes.park(taken.key, f"failed {taken.failures} times; the last: {error}")

@@ -389,6 +389,8 @@ class Sqlite:
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         assert isinstance(link, SqliteLink)
         try:
+            if not link.connection.in_transaction:
+                link.run("COMMIT")  # which raises, before anything is marked
             handled = self._next_handled(link)
             is_awaited = False
             if taken.number < 0:
