@@ -450,9 +450,17 @@ class Side:
         return bytes(out)
 
     def is_lost(self, packet: Packet) -> bool:
-        """Return whether a packet's message was declared lost."""
-        is_own = packet.source_no == packet.content.sender
-        return is_own and 0 < packet.content.seq <= self.lost.get(packet.source, 0)
+        """Return whether a packet's message was declared lost, by itself or with what follows it.
+
+        What a relay sent before a packet that no longer waits for it comes too late.
+        """
+        content = packet.content
+        is_own = packet.source_no == content.sender
+        if is_own and 0 < content.seq <= self.lost.get(packet.source, 0):
+            return True
+        rules = self.endpoint.rules
+        key = rules.key(packet)
+        return bool(self.lost) and rules.RELAYS and key <= rules.reached[key & rules.low]
 
     def count(self, event: int, *, is_early: bool) -> None:
         """Note that an event of this process belongs to this view."""
@@ -817,17 +825,19 @@ class Machine:
 
     def _post_copies(self, side: Side, packets: tuple[Packet, ...]) -> None:
         """Post packets; each copy carries the bytes that make the other copies of its message."""
-        groups: dict[int, list[Packet]] = {}
+        groups: dict[tuple[int, int], list[Packet]] = {}
         for packet in packets:
-            if packet.content.seq:
-                groups.setdefault(id(packet.content), []).append(packet)
-        headings: dict[int, tuple[bytes, int]] = {}
+            content = packet.content
+            if content.seq:  # after a restart, copies that waited have contents of their own
+                groups.setdefault((content.sender, content.seq), []).append(packet)
+        headings: dict[tuple[int, int], tuple[bytes, int]] = {}
         for key, copies in groups.items():
             if len(copies) > 1:
                 side.tickets += 1
                 headings[key] = heading(side.view, side.tickets, copies), side.tickets
         for packet in packets:
-            self._post(side, packet, *headings.get(id(packet.content), (ALONE, 0)))
+            key = packet.content.sender, packet.content.seq
+            self._post(side, packet, *headings.get(key, (ALONE, 0)))
 
     def _post(self, side: Side, packet: Packet, before: bytes, ticket: int) -> None:
         channel = side.posts[packet.dest_no]
@@ -985,14 +995,17 @@ class Machine:
         }
 
     def known_of(self, process: str) -> int:
-        """Return the highest number known of a process's messages in the first view."""
+        """Return the highest number known of a process's messages in the first view.
+
+        What other units count has numbers of its own.
+        """
         side = self.sides[0]
         end = side.endpoint
         if process not in end.members:
             return VIEW_STEP - 1  # the endpoint reports that it is not a member
         known = [end.rules.newest(side.view.numbers[process]), side.lost.get(process, 0)]
         for message, needs in end.waiting().items():
-            known += [need.number for need in needs if need.process == process]
+            known += [n for name, n, unit in needs if (name, unit) == (process, "message")]
             known.append(message.seq if message.sender == process else 0)
         return max(known)
 

@@ -301,7 +301,7 @@ class Node:
         machine = driver.machine
         offset, known = machine.sides[0].offset, machine.known_of(process)
         if type(upto) is not int or not offset < upto <= offset + known:
-            msg = f"upto={shown(upto)} is not a number of waiting(): nothing waits for that"
+            msg = f"upto={shown(upto)} is no message of waiting(): nothing waits for that"
             raise UsageError(msg)
         await driver.skip(process, upto - offset)
 
