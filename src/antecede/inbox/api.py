@@ -25,7 +25,6 @@ from antecede.inbox.causes import (
     check_id,
     check_topic,
     joined,
-    needed,
     topic_of,
 )
 from antecede.inbox.events import write_events
@@ -153,7 +152,8 @@ class Policy:
         elif not _is_number(sent):
             raise UsageError(f"time is {shown(sent)}; give seconds since 1970, or leave it out")
         entry = Entry(key, keys, now, sent, form, data)
-        entry.is_old = self.remember is not None and sent < now - self.remember
+        if self.remember is not None and key not in keys:
+            entry.is_old = sent < now - self.remember
         entry.is_shadow = self.is_shadow
         return entry
 
@@ -173,7 +173,7 @@ class Policy:
 
     def upkeep(self, now: float) -> Upkeep:
         """Return the upkeep that is due at a time."""
-        overdue = None if self.patience is None or self.is_shadow else now - self.patience
+        overdue = None if self.patience is None else now - self.patience
         return Upkeep(
             now, overdue, self.then, None if self.remember is None else now - self.remember
         )
@@ -510,7 +510,7 @@ class Desk:
         return state
 
     def _check_room(self, entry: Entry, most: int) -> None:
-        if not needed(entry.causes, self.store.topics):
+        if not self.store.would_wait(entry):
             return
         held = self.store.report().waiting
         if held >= most:

@@ -247,6 +247,10 @@ class Causes:
                 self.outdate_one(entry)
         return True
 
+    def is_known(self, key: str) -> bool:
+        """Return whether a message would be a duplicate."""
+        return key in self.entries or key in self.past
+
     def take(self, left: Collection[str] = ()) -> Entry | None:
         """Take out the message that became ready first, except those ``left``."""
         ready = self.ready
@@ -333,8 +337,8 @@ class Causes:
         return found
 
     def outdate(self, before: float) -> None:
-        """Count missing causes as done, for messages that were sent before a time."""
-        for entry in [entry for entry in self.waiting.values() if entry.sent < before]:
+        """Count missing causes as done, for messages that were sent or came before a time."""
+        for entry in [e for e in self.waiting.values() if min(e.sent, e.came) < before]:
             self.outdate_one(entry)
 
     def outdate_one(self, entry: Entry) -> None:

@@ -166,6 +166,9 @@ class Store(Protocol):
     def offer(self, entry: Entry) -> str:
         """Take a message; return its state, or ``"duplicate"``."""
 
+    def would_wait(self, entry: Entry) -> bool:
+        """Return whether a message is new and lacks a cause."""
+
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Open a transaction with a ready message that nobody else has, except those ``left``.
 

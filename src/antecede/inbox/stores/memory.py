@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from antecede.errors import StoreError
-from antecede.inbox.causes import STATES, Causes, Entry
+from antecede.inbox.causes import STATES, Causes, Entry, needed
 from antecede.inbox.records import Handled, Kept, Outgoing, Parked, Report, Upkeep, Waiting
 
 #: Seconds to wait for another handler's statements.
@@ -40,6 +40,13 @@ class MemoryStore:
     def offer(self, entry: Entry) -> str:
         with self._lock:
             return STATES[entry.state] if self._causes.add(entry) else "duplicate"
+
+    def would_wait(self, entry: Entry) -> bool:
+        with self._lock:
+            causes = self._causes
+            return not (entry.is_old or causes.is_known(entry.key)) and any(
+                cause not in causes.past for cause in needed(entry.causes, self.topics)
+            )
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         """Hand over the message that became ready first."""

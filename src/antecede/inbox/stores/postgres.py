@@ -156,12 +156,12 @@ BEGIN
   IF _lacking IS NULL THEN
     RAISE EXCEPTION 'message % is not ready any more', _key;
   END IF;
-  IF _lacking > 0 THEN
-    RETURN; -- In shadow mode, it would itself still wait.
-  END IF;
+  -- What came early in shadow mode, and would still wait, wakes no other such message.
   _queue := ARRAY[_key];
   WHILE cardinality(_queue) > 0 LOOP
-    _effects := ARRAY(SELECT n FROM {s}.antecede_lacks WHERE cause = _queue[1]);
+    _effects := ARRAY(
+      SELECT l.n FROM {s}.antecede_lacks l JOIN {s}.antecede_messages m ON m.n = l.n
+      WHERE l.cause = _queue[1] AND (_lacking = 0 OR m.early = 0));
     IF cardinality(_effects) > 0 THEN
       PERFORM 1 FROM {s}.antecede_messages WHERE n = ANY(_effects) ORDER BY n FOR UPDATE;
       WITH gone AS (

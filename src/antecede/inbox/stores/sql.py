@@ -158,13 +158,19 @@ class SqlStore:
             for key, value in (("name", name), ("topics", "\n".join(sorted(topics)))):
                 link.run(SET_META, (key, value))
             old, self.topics = self.topics, topics
-            held = link.run("SELECT n, causes FROM antecede_messages WHERE state <> 3").fetchall()
-            self._base.lock_rows(link, [number for number, _ in held])
-            for number, causes in held if old else ():
-                self._need_again(link, number, _split(causes))
+            held = link.run(
+                "SELECT n, key, causes, unmet FROM antecede_messages WHERE state <> 3"
+            ).fetchall()
+            self._base.lock_rows(link, [row[0] for row in held])
+            for number, _, causes, unmet in held if old else ():
+                self._need_again(link, number, _split(causes), _split(unmet))
+            for _, key, _, _ in held if old else ():
+                park_cycle(link, key)
 
-    def _need_again(self, link: Link, number: int, causes: tuple[str, ...]) -> None:
-        needs = needed(causes, self.topics)
+    def _need_again(
+        self, link: Link, number: int, causes: tuple[str, ...], unmet: tuple[str, ...]
+    ) -> None:
+        needs = [cause for cause in needed(causes, self.topics) if cause not in unmet]
         states = _states(link, needs)
         lacks = [cause for cause in needs if states.get(cause) != DONE]
         link.run("DELETE FROM antecede_lacks WHERE n = ?", (number,))
@@ -172,7 +178,7 @@ class SqlStore:
             link.run("INSERT INTO antecede_lacks(cause, n) VALUES (?, ?)", (cause, number))
         link.run(
             "UPDATE antecede_messages SET lacking = ?, state = CASE WHEN state = 2 THEN 2 "
-            "WHEN ? > 0 THEN 0 ELSE 1 END WHERE n = ? AND state <> 3",
+            "WHEN ? > 0 AND early = 0 THEN 0 ELSE 1 END WHERE n = ? AND state <> 3",
             (len(lacks), len(lacks), number),
         )
 
@@ -181,6 +187,15 @@ class SqlStore:
     def offer(self, entry: Entry) -> str:
         entry.needs = needed(entry.causes, self.topics)
         return self._base.offer(entry)
+
+    def would_wait(self, entry: Entry) -> bool:
+        needs = needed(entry.causes, self.topics)
+        if not needs:
+            return False
+        with self._base.reading() as link:
+            states = _states(link, [entry.key, *needs])
+        missing = DONE if entry.is_old else WAITING
+        return entry.key not in states and any(states.get(c, missing) != DONE for c in needs)
 
     def begin(self, left: Collection[str], only: str | None = None) -> Entry | None:
         return self._base.take(left, only)
@@ -231,8 +246,11 @@ class SqlStore:
             )
             overdue = (
                 link.run(
-                    "SELECT n, key FROM antecede_messages WHERE state = 0 AND came <= ? "
-                    f"AND reason <> 'released' ORDER BY came, n LIMIT {BATCH}",
+                    # What was released is due again if a cause was parked since then.
+                    "SELECT n, key FROM antecede_messages m WHERE state = 0 AND came <= ? "
+                    "AND (reason <> 'released' OR EXISTS (SELECT 1 FROM antecede_lacks l "
+                    "JOIN antecede_messages c ON c.key = l.cause WHERE l.n = m.n "
+                    f"AND c.state = 2)) ORDER BY came, n LIMIT {BATCH}",
                     (upkeep.overdue,),
                 ).fetchall()
                 if upkeep.overdue is not None and upkeep.then != "wait"
@@ -264,10 +282,10 @@ class SqlStore:
         )
 
     def _outdate(self, before: float) -> None:
-        """Count missing causes as done, for messages that were sent before a time."""
-        query = "SELECT n FROM antecede_messages WHERE state = 0 AND sent < ?"
+        """Count missing causes as done, for messages that were sent or came before a time."""
+        query = "SELECT n FROM antecede_messages WHERE state = 0 AND (sent < ? OR came < ?)"
         with self._base.reading() as link:
-            old = _numbers(link, query, (before,))
+            old = _numbers(link, query, (before, before))
         for number in old:
             with self._base.writing() as link:
                 self._base.lock_rows(link, [number])
@@ -380,9 +398,10 @@ class SqlStore:
         with self._base.writing() as link:
             number = _held(link, key, (WAITING, PARKED))
             self._base.lock_rows(link, [number])
-            state, lacking = link.run(
-                "SELECT state, lacking FROM antecede_messages WHERE n = ?", (number,)
+            state, lacking, is_early = link.run(
+                "SELECT state, lacking, early FROM antecede_messages WHERE n = ?", (number,)
             ).fetchone()
+            must_wait = lacking > 0 and not is_early
             if state != PARKED:
                 raise UsageError(
                     f"{key} is {STATES[state]}, not parked; only what is parked can be retried"
@@ -390,9 +409,9 @@ class SqlStore:
             link.run(
                 "UPDATE antecede_messages SET state = ?, came = ?, failures = 0, reason = '' "
                 "WHERE n = ?",
-                (WAITING if lacking else READY, now, number),
+                (WAITING if must_wait else READY, now, number),
             )
-            if lacking:
+            if must_wait:
                 park_cycle(link, key)
 
     # Questions of a person.

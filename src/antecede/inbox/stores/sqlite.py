@@ -495,16 +495,21 @@ class Sqlite:
 def _wake(link: SqliteLink, taken: Entry, now: float) -> None:
     """Wake what waited only for a message; in shadow mode also what was handled early."""
     ((lacking,),) = link.run("SELECT lacking FROM antecede_messages WHERE key = ?", (taken.key,))
-    queue = [] if lacking else [taken.key]  # Otherwise, in shadow mode, it would itself still wait.
+    # What came early in shadow mode, and would still wait, wakes no other such message.
+    only = "AND early = 0" if lacking else ""
+    queue = [taken.key]
     while queue:
         cause = queue.pop()
         rows = link.run(
             "UPDATE antecede_messages SET lacking = lacking - 1, "
             "state = CASE WHEN state = 0 AND lacking = 1 THEN 1 ELSE state END, "
             "waited = CASE WHEN early = 1 AND lacking = 1 THEN MAX(0, ? - came) ELSE waited END "
-            "WHERE n IN (SELECT n FROM antecede_lacks WHERE cause = ?) "
-            "RETURNING key, state, lacking",
+            f"WHERE n IN (SELECT n FROM antecede_lacks WHERE cause = ?) {only} "
+            "RETURNING n, key, state, lacking",
             (now, cause),
         ).fetchall()
-        link.run("DELETE FROM antecede_lacks WHERE cause = ?", (cause,))
-        queue += [key for key, state, lacking in rows if state == DONE and lacking == 0]
+        link.connection.executemany(
+            "DELETE FROM antecede_lacks WHERE cause = ? AND n = ?",
+            [(cause, row[0]) for row in rows],
+        )
+        queue += [key for _, key, state, lacking in rows if state == DONE and lacking == 0]
