@@ -79,6 +79,25 @@ def test_clusters_under_the_oracle_cost_what_optimal_costs_for_their_heads(
     campaign("hierarchy", 8, options=options, sizes=(5,), pull=True)
 
 
+@pytest.mark.parametrize("inner", ["optimal", "matrix"])
+def test_a_number_of_a_representative_gives_up_nothing_that_it_passed_on(inner: str) -> None:
+    """What a passed on is b's: only if a is gone does nobody wait for it."""
+    world = World("hierarchy", "abcde", options=TWO | {"inner": inner})
+    one, two = (world.send("b", ["d"]) for _ in "12")
+    world.arrive_packet("b", "a")
+    world.arrive_packet("b", "a")
+    world.arrive_packet("a", "d", 2)
+    world.skip("d", "a", 1)
+    assert world.endpoints["d"].waiting() == {two: (Need("a", 1, "relayed"),)}
+    world.arrive_packet("a", "d")
+    assert world.history.deliveries("d") == [one, two]
+    _, four = (world.send("a", ["d"]) for _ in "12")
+    world.arrive_packet("a", "d", 4)
+    assert world.endpoints["d"].waiting() == {four: (Need("a", 3, "relayed"),)}
+    world.skip("d", "a")
+    assert world.history.deliveries("d") == [one, two, four]
+
+
 DEEP = {"clusters": (("a", ("b", "c")), ("d", "e"))}
 DEEPEST = {"clusters": (("a", ("b", ("c", ("d", "e")))),)}
 

@@ -45,6 +45,24 @@ def test_worked_example() -> None:
     ]
 
 
+def test_a_number_of_a_gateway_gives_up_nothing_that_it_passed_on() -> None:
+    """What c passes on first is a's, and its own first message is its second."""
+    world = World("zones", "abcde", options={"zones": PAIR})
+    one = world.send("a", [*"bcde"])
+    world.arrive_packet("a", "c")
+    two = world.send("c", [*"abde"])
+    world.arrive_packet("c", "d", 2)
+    world.skip("d", "c", 1)
+    assert world.history.deliveries("d") == []
+    world.arrive_packet("c", "d", 1)
+    assert world.history.deliveries("d") == [one, two]
+    last = [world.send("c", [*"abde"]) for _ in "12"][1]
+    world.arrive_packet("c", "d", 4)
+    assert world.endpoints["d"].waiting() == {last: (Need("c", 3, "relayed"),)}
+    world.skip("d", "c")
+    assert world.history.deliveries("d") == [one, two, last]
+
+
 @pytest.mark.parametrize("zones", [None, PAIR, LINE, STAR])
 def test_zones_under_the_oracle_cost_an_integer_for_each_member(
     zones: tuple[tuple[str, ...], ...] | None,

@@ -43,7 +43,8 @@ class Need(NamedTuple):
     Usually it is the process's message with that number or, if channels keep order, all up to it:
     ``skip`` takes the same numbers. Other units are ``ack``, an acknowledgement of our message,
     ``stamp``, a promise up to that stamp, ``relayed``, a count of what the process passed on, and
-    ``packet``, one that the protocol sent for itself before the process's first message.
+    ``packet``, one that the protocol sent for itself before the process's first message: these end
+    if the process is gone.
     """
 
     process: str

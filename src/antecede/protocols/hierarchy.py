@@ -30,6 +30,7 @@ from antecede.endpoint.numbers import read_count, varint
 from antecede.endpoint.registry import rules_of, view_of
 from antecede.endpoint.relays import Chained, ChainWire
 from antecede.endpoint.rules import Saved, View, Wire
+from antecede.endpoint.saved import SAVED_MAX
 from antecede.errors import PeerError, UsageError
 
 INNERS = ("optimal", "matrix")
@@ -272,19 +273,20 @@ class Hierarchy(Chained):
         return self._outer(self._inner.key(inner)) if inner else super().key(packet)
 
     def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
-        inner = self._tree.as_inner(packet)
-        if inner is None:
+        """Return all messages of a root that has not passed on enough: no number is certain."""
+        if packet.content.control is None:
             return super().wanted(packet, key)
-        bits, place = self._inner.low.bit_length(), (key & self.low) - self._offset
-        rank, number = self._inner.wanted(inner, key >> self.shift << bits | place)
-        return self._tree.roots[rank], number
+        place = key & self.low
+        return self._tree.roots[place - self._offset], SAVED_MAX * (key > self.reached[place])
 
     def need(self, packet: Packet, key: int) -> Need:
-        """Return the previous message, or the message that a root sent or passed on."""
-        if packet.content.control is None:
+        """Return the previous message, or a count of what a root sent or passed on."""
+        inner = self._tree.as_inner(packet)
+        if inner is None:
             return super().need(packet, key)
-        root, number = self.wanted(packet, key)
-        return Need(self.view.members[root], number, "relayed")
+        bits, place = self._inner.low.bit_length(), (key & self.low) - self._offset
+        rank, number = self._inner.wanted(inner, key >> self.shift << bits | place)
+        return Need(self.view.members[self._tree.roots[rank]], number, "relayed")
 
     def gap(self, packet: Packet) -> int:
         return FREE if packet.content.control is not None else super().gap(packet)

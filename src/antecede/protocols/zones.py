@@ -26,6 +26,7 @@ from antecede.endpoint.info import Option, ProtocolInfo, Variant
 from antecede.endpoint.messages import CLOCK_BYTES, Message, Need, Packet
 from antecede.endpoint.numbers import BYTE, get_column, put_column, read_count, read_varint, varint
 from antecede.endpoint.rules import Saved, View, Wire, knows_too_much
+from antecede.endpoint.saved import SAVED_MAX
 from antecede.errors import PeerError, UsageError
 
 Names = tuple[str, ...]
@@ -163,6 +164,13 @@ class Zones(Counted):
                 if zone != self._shared[source]:
                     self._spread(zone, message)
         return self.places[source]
+
+    def wanted(self, packet: Packet, key: int) -> tuple[int, int]:
+        """Return a message, or all of a gateway: its counts are not the numbers of its messages."""
+        member, number = super().wanted(packet, key)
+        if sum([member in zone for zone in self._zones]) > 1:
+            number = SAVED_MAX * (key > self.reached[member])
+        return member, number
 
     def need(self, packet: Packet, key: int) -> Need:
         """Return the missing packet as a count of what a process has sent or passed on."""
