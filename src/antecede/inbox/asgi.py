@@ -31,6 +31,10 @@ BODY_BYTES_MAX = 1 << 24
 _log = logging.getLogger("antecede.inbox")
 
 
+class _LeftError(Exception):
+    """The sender was gone before its whole request had come; it has no answer."""
+
+
 class RefusedError(Exception):
     """The application answered with a status of 500 or more; the message is tried again."""
 
@@ -39,7 +43,9 @@ class CausalRequests:
     """Middleware: requests that are messages reach the application after their causes.
 
     ``read`` is called with the headers (names in lower case) and the body of each POST, PUT and
-    PATCH; it returns an :class:`Offer`, whose body is ignored, or None for other requests.
+    PATCH; it returns an :class:`Offer`, whose body is ignored, or None for other requests. If the
+    offer has no causes, those count that the inbox finds in the request's body, if it was told how
+    (``causes=``, which gets the body as bytes).
     """
 
     def __init__(
@@ -55,7 +61,10 @@ class CausalRequests:
         if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH"):
             await self._app(scope, receive, send)
             return
-        body = await _body(receive, self._most)
+        try:
+            body = await _body(receive, self._most)
+        except _LeftError:
+            return
         if body is None:
             await _answer(send, 413, f"the body has more than {self._most:,} bytes")
             return
@@ -64,16 +73,20 @@ class CausalRequests:
         }
         try:
             offer = self._read(headers, body)
-            if offer is None:
-                await self._app(scope, _once(body), send)
-                return
-            await self._offer(scope, send, offer, body)
+            state = "" if offer is None else await self._take(scope, offer, body)
         except (StoreError, HoldFullError) as error:
             await _answer(send, 503, str(error))
+            return
         except AntecedeError as error:
             await _answer(send, 400, str(error))
+            return
+        if offer is None:
+            await self._app(scope, _once(body), send)
+        else:
+            await self._hand_over(scope, send, offer, state)
 
-    async def _offer(self, scope: Scope, send: Send, offer: Offer, body: bytes) -> None:
+    async def _take(self, scope: Scope, offer: Offer, body: bytes) -> str:
+        """Keep a request; return the state of its message."""
         kept = packed(
             {
                 "method": scope["method"],
@@ -85,15 +98,24 @@ class CausalRequests:
             },
             body,
         )
+        causes = self._inbox.causes_in(body) if offer.causes is None else offer.causes
+        offered = offer._replace(body=kept, causes=() if causes is None else causes)
+        return await self._inbox.offer(**offered._asdict())
+
+    async def _hand_over(self, scope: Scope, send: Send, offer: Offer, state: str) -> None:
+        """Let the application handle what is ready; answer the sender of one request."""
         topic = offer.topic or (min(self._inbox.topics) if len(self._inbox.topics) == 1 else None)
         answer: list[MutableMapping[str, Any]] = []
-        offered = offer._replace(body=kept)._asdict()
-        state = await self._inbox.offer(**offered)
-        async for message in self._inbox.hand_over():
-            is_own = message.key == f"{topic}/{offer.id}"
-            response = await self._handle(scope, message, is_own=is_own)
-            if is_own:
-                answer = response
+        try:
+            async for message in self._inbox.hand_over():
+                is_own = message.key == f"{topic}/{offer.id}"
+                response = await self._handle(scope, message, is_own=is_own)
+                if is_own:
+                    answer = response
+        except StoreError as error:
+            if not answer:
+                await _answer(send, 503, str(error))
+                return
         if answer:
             for event in answer:
                 await send(event)
@@ -145,8 +167,6 @@ class CausalRequests:
                 _require_success(response)
         except RefusedError:
             pass  # The sender sees the status, and the message is kept.
-        except AntecedeError:
-            raise
         except Exception:
             if is_own:
                 raise
@@ -167,7 +187,7 @@ async def _body(receive: Receive, most: int) -> bytes | None:
     while True:
         event = await receive()
         if event["type"] == "http.disconnect":
-            return b"".join(parts)
+            raise _LeftError
         parts.append(event.get("body", b""))
         size += len(parts[-1])
         if size > most:

@@ -10,6 +10,7 @@ Events are accepted as dictionaries, as from JSON, and as objects of the package
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any
@@ -49,21 +50,33 @@ def event_of(out: Outgoing, type: str) -> dict[str, Any]:
         "source": out.topic,
         "type": type,
         "time": dt.datetime.fromtimestamp(out.time, dt.UTC).isoformat(),
-        "data": out.body,
     }
+    if isinstance(out.body, bytes | bytearray | memoryview):
+        event["data_base64"] = base64.b64encode(out.body).decode()
+    else:
+        event["data"] = out.body
     return {**event, CAUSATION: " ".join(out.causes)} if out.causes else event
 
 
 def _parts(event: Any) -> tuple[Mapping[str, Any], Any]:
     """Return the attributes and the data of an event in any form."""
     if isinstance(event, Mapping):
-        return event, event.get("data")
+        text = event.get("data_base64")
+        return event, event.get("data") if text is None else _bytes(text)
     get = getattr(event, "get_attributes", None)
     if callable(get):  # cloudevents 2, and 1.12
         return get(), event.get_data()
     raise PeerError(
         f"{shown(event)} is no CloudEvent; give a dictionary or an object of cloudevents"
     )
+
+
+def _bytes(text: object) -> bytes:
+    """Return the data that JSON has as text."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except ValueError:
+        raise PeerError(f"data_base64 is {shown(text)}; give bytes in base64") from None
 
 
 def _time(value: object) -> float | None:

@@ -108,7 +108,7 @@ class _Scope(BaseMiddleware[Any, Any]):
         shared.routes[offer.topic] = (call_next, msg)
         if offer.causes is None:
             causes = shared.inbox.causes_in(offer.body)
-            offer = offer._replace(causes=causes)
+            offer = offer._replace(causes=() if causes is None else causes)
         parts = {
             "headers": {key: str(value) for key, value in msg.headers.items()},
             "content_type": msg.content_type,
