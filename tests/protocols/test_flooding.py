@@ -236,3 +236,20 @@ def test_what_arrives_after_it_was_declared_lost_stays_lost() -> None:
         Script(everyone, steps), "flooding", options=ring, promises=("liveness",), drain=0
     )
     assert ("c", 2) not in delivered(world, "a")
+
+
+def test_after_a_skip_messages_come_in_the_order_in_which_they_were_passed_on() -> None:
+    """r gives up a:1, which then comes by s: r passes it on after a:2; z loses what came before."""
+    square = (("a", "r"), ("a", "s"), ("s", "r"), ("r", "z"))
+    world = World("flooding", "arsz", options={"links": square})
+    world.send("r", [*"asz"])
+    one, two = (world.send("a", [*"rsz"]) for _ in "12")
+    world.arrive_packet("a", "r", 2)
+    world.skip("r", "a", 1)
+    world.arrive_packet("a", "s", 1)
+    world.arrive_packet("s", "r", 1)
+    world.arrive_packet("r", "z", 2)
+    world.arrive_packet("r", "z", 3)
+    assert world.history.deliveries("z") == []
+    world.skip("z", "r", 1)
+    assert world.history.deliveries("z") == [two, one]

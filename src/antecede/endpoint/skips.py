@@ -135,7 +135,8 @@ class Skips:
         if not one.seq or not two.seq:
             return False
         if one.sender == two.sender and (one.seq > two.seq or self._rules.INFO.is_fifo):
-            return one.seq < two.seq
+            is_relayed = other.source_no == packet.source_no and other.n != packet.n
+            return other.n < packet.n if is_relayed else one.seq < two.seq
         return self._rules.follows(packet, other)
 
     def missing(self, packet: Packet) -> list[int]:
