@@ -40,6 +40,16 @@ def test_a_message_waits_for_what_its_sender_had_delivered() -> None:
     assert {size(packet) for packet in world.packets} == {(20, 0, 80)}
 
 
+@pytest.mark.parametrize("pull", [False, True])
+def test_an_answer_to_our_own_message_needs_no_room(pull: bool) -> None:
+    world = World("probabilistic", "ab", held_max=int(pull), pull=pull)
+    world.send("a", ["b"])
+    world.drain()
+    world.send("b", ["a"])
+    assert world.drain()
+    world.check()
+
+
 def test_everything_is_delivered_under_the_oracle() -> None:
     campaign("probabilistic", 30)
     campaign("probabilistic", 10, options={"counters": 2, "own": 1}, pull=True)

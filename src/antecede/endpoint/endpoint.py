@@ -450,6 +450,7 @@ class Endpoint:
         if self._hold.has_plenty(count, size):
             return
         is_blocked = not self._unpacks and self._blocker(packet) != FREE
+        is_blocked = is_blocked and not self._rules.frees(packet)
         is_kept = is_blocked or (self.pull and any(p.content.dests & self._bit for p in parts))
         if is_kept and (count == 1 or self._hold.count or count > self.held_max):
             self._hold.check_room(packet, size, is_blocked=is_blocked, count=count)

@@ -171,6 +171,10 @@ class Rules:
         """Note that a packet arrived, perhaps early; raise ``reached`` as :meth:`taken` does."""
         return None
 
+    def frees(self, packet: Packet) -> bool:
+        """Return whether :meth:`arrived` will free a packet that :meth:`blocker` holds up."""
+        return False
+
     def readmit(self, packet: Packet) -> str:
         """Note that a saved state holds a packet; return what is wrong with that, or ""."""
         return self.check(packet)

@@ -138,6 +138,13 @@ class Probabilistic(Rules):
         count, self._uncounted = self._uncounted, 0
         return self._raise(self.me, count) if count else None
 
+    def frees(self, packet: Packet) -> bool:
+        reached, low, mine = self.reached, self.low, self._raised[self.me]
+        more = self._uncounted << self.shift
+        return all(
+            key <= reached[key & low] + more * (key & low in mine) for key in self.needs(packet)
+        )
+
     def needs(self, packet: Packet) -> list[int]:
         """Return the counters, without this message's own share."""
         own = self._raised[packet.content.sender]
