@@ -438,7 +438,7 @@ def test_a_body_in_json_is_measured_as_it_is_kept(make_durable: Make) -> None:
         ({"topics": "orders"}, "topics is 'orders'; give a set of names"),
         ({"topics": {"a/b"}}, "without a slash"),
         ({"topics": 3}, "topics is 3"),
-        ({"name": ""}, "topic is ''"),
+        ({"name": ""}, "name is ''"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:

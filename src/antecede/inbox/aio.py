@@ -8,11 +8,20 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from antecede.inbox.api import Message, Opened, Place, Relay, Transaction, current
+from antecede.errors import UsageError
+from antecede.inbox.api import (
+    Message,
+    Opened,
+    Place,
+    Relay,
+    Transaction,
+    check_callable,
+    check_limit,
+    current,
+)
 from antecede.inbox.causes import Entry
 from antecede.inbox.events import write_events
 from antecede.inbox.records import Offer, Outgoing, Parked, Report, Waiting
@@ -125,6 +134,7 @@ class AsyncInbox(Opened):
     ) -> None:
         super().__init__(place, topics, name, fetch, options)
         self._threads = ThreadPoolExecutor(1 if self._desk.store.is_exclusive else THREADS)
+        self._is_closed = False
         self._turn = Turn()  # held by the one writer, if the store has only one
         self._relaying = asyncio.Lock()
         #: The last message that each task took.
@@ -146,6 +156,8 @@ class AsyncInbox(Opened):
         If it is, the result is lost, and ``undo`` is called with it.
         """
         loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise UsageError("this AsyncInbox is closed; open it again")
         running = loop.run_in_executor(self._threads, function, *words)
         try:
             return await asyncio.shield(running)
@@ -247,10 +259,12 @@ class AsyncInbox(Opened):
     async def waiting(self, limit: int | None = None) -> list[Waiting]:
         """Return the waiting messages, with what they wait for and since when, oldest first."""
         desk = self._desk
+        check_limit(limit)
         return await self.call(desk.store.waiting, desk.policy.clock(), limit)
 
     async def parked(self, limit: int | None = None) -> list[Parked]:
         """Return the messages kept for a person, and why."""
+        check_limit(limit)
         return await self.call(self._desk.store.parked, limit)
 
     async def release(self, id: str) -> None:
@@ -275,6 +289,7 @@ class AsyncInbox(Opened):
     async def relay(self, publish: Callable[[Outgoing], Any], limit: int | None = None) -> int:
         """Publish what handlers sent, causes first; see ``Inbox.relay``."""
         self._desk.must_leave(current.get())
+        check_callable("publish", publish)
         relay, is_more = Relay(self._desk, limit), True
         while is_more:
             async with self._relaying:
@@ -296,10 +311,11 @@ class AsyncInbox(Opened):
 
     async def events(self, path: str | os.PathLike[str]) -> int:
         """Write what was handled as an event log for ``antecede audit``; return the event count."""
-        return await self.call(write_events, Path(path), [self._desk.store])
+        return await self.call(write_events, path, [self._desk.store])
 
     async def close(self) -> None:
         """Close the store; calling again does nothing."""
+        self._is_closed = True
         self._desk.store.close()
         self._threads.shutdown(wait=True)
 

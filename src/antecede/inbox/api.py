@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from antecede.errors import HoldFullError, UsageError, shown
@@ -116,6 +115,9 @@ class Policy:
         ):  # fmt: skip
             if count is not None and not (type(count) is int and count > 0):
                 raise UsageError(f"{name} is {shown(count)}; give a number from 1")
+        check_callable("clock", clock)
+        if causes is not None:
+            check_callable("causes", causes)
         self.is_shadow = mode == "shadow"
         self.mode: Mode = mode
         self.then: Then = then
@@ -185,6 +187,18 @@ def _is_number(value: object) -> bool:
     return abs(value) < 1e15  # neither infinite nor NaN, nor with more digits than a time has
 
 
+def check_callable(name: str, function: object) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise UsageError(f"{name} is {shown(function)}; give a function")
+
+
+def check_limit(limit: object) -> None:
+    """Refuse a limit that is neither None nor a number."""
+    if limit is not None and not (type(limit) is int and limit >= 0):
+        raise UsageError(f"limit is {shown(limit)}; give a number from 0, or None")
+
+
 def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and _is_number(value) and value > 0
 
@@ -215,7 +229,7 @@ class Transaction:
         body: object = None,
         *,
         id: str | None = None,
-        causes: Iterable[object] = (),
+        causes: Iterable[object] | None = None,
     ) -> Outgoing:
         """Send a message when the transaction is committed; return it, with its causes.
 
@@ -226,9 +240,11 @@ class Transaction:
         check_topic(topic)
         message = self.message
         name = uuid.uuid4().hex if id is None else check_id(id)
-        keys = [one.key if isinstance(one, Outgoing) else one for one in causes]
+        if isinstance(causes, Iterable) and not isinstance(causes, str | bytes):
+            causes = [one.key if isinstance(one, Outgoing) else one for one in causes]
+        keys = check_causes(causes, topic)
         parts = [carried(message.key, message.causes)]
-        parts += [carried(key, self._causes_of(key)) for key in check_causes(keys, topic)]
+        parts += [carried(key, self._causes_of(key)) for key in keys]
         pack(body)
         every = joined(*parts)
         out = Outgoing(f"{topic}/{name}", every, body, self._desk.policy.clock())
@@ -406,6 +422,7 @@ class Relay:
     """One run of a relay: each send goes after its causes, and effects of stuck ones stay."""
 
     def __init__(self, desk: Desk, limit: int | None) -> None:
+        check_limit(limit)
         self._desk = desk
         self._left = math.inf if limit is None else limit
         self._gone: list[Outgoing] = []
@@ -537,7 +554,11 @@ class Desk:
 
     def take_fetched(self, found: Iterable[Offer] | None) -> None:
         """Keep the messages that ``fetch`` returned."""
-        for one in found or ():
+        offers = [] if found is None else list(found) if isinstance(found, Iterable) else [found]
+        for one in offers:
+            if not isinstance(one, Offer):
+                raise UsageError(f"fetch returned {shown(one)}; return a list of Offer, or None")
+        for one in offers:
             self.take(self.policy.entry(*one))
 
     def must_leave(self, last: Message | None, name: str = "") -> bool:
@@ -564,7 +585,9 @@ class Desk:
 
     def park(self, name: str, reason: str) -> None:
         """Keep a message for a person."""
-        self.store.park(self._key(name), reason)
+        if not isinstance(reason, str):
+            raise UsageError(f"reason is {shown(reason)}; give text")
+        self.store.park(self._key(name), kept_text(reason))
         self.metrics.parked += 1
 
     def retry(self, name: str) -> None:
@@ -603,6 +626,8 @@ class Opened:
         fetch: Callable[[list[str]], Any] | None,
         options: dict[str, Any],
     ) -> None:
+        if fetch is not None:
+            check_callable("fetch", fetch)
         self._desk = Desk(place, topics, name, options)
         self._fetch = fetch
         self.metrics = self._desk.metrics
@@ -741,10 +766,12 @@ class Inbox(Opened):
 
     def waiting(self, limit: int | None = None) -> list[Waiting]:
         """Return the waiting messages, with what they wait for and since when, oldest first."""
+        check_limit(limit)
         return self._desk.store.waiting(self._desk.policy.clock(), limit)
 
     def parked(self, limit: int | None = None) -> list[Parked]:
         """Return the messages kept for a person, and why."""
+        check_limit(limit)
         return self._desk.store.parked(limit)
 
     def release(self, id: str) -> None:
@@ -774,6 +801,7 @@ class Inbox(Opened):
         too, others are published, and the first error is raised at the end.
         """
         self._desk.leave_last()
+        check_callable("publish", publish)
         relay, is_more = Relay(self._desk, limit), True
         while is_more:
             try:
@@ -788,7 +816,7 @@ class Inbox(Opened):
 
     def events(self, path: str | os.PathLike[str]) -> int:
         """Write what was handled as an event log for ``antecede audit``; return the event count."""
-        return write_events(Path(path), [self._desk.store])
+        return write_events(path, [self._desk.store])
 
     def close(self) -> None:
         """Close the store; calling again does nothing."""
@@ -813,7 +841,7 @@ def open_store(
     place: Place, name: str, topics: Iterable[str] | None, *, create: bool = True
 ) -> Store:
     """Open the store at a place."""
-    check_topic(name)
+    check_topic(name, "name")
     if isinstance(topics, str | bytes) or not (topics is None or isinstance(topics, Iterable)):
         raise UsageError(f"topics is {shown(topics)}; give a set of names, such as {{'orders'}}")
     chosen = None if topics is None else {check_topic(topic) for topic in topics}
@@ -826,6 +854,8 @@ def open_store(
     from antecede.inbox.stores.sql import SqlStore
 
     text = os.fspath(place)
+    if text == ":memory:" or "\0" in text:
+        raise UsageError(f"the place of the inbox is {shown(text)}; give a file, a URL or None")
     if text.startswith(("postgresql://", "postgres://")):
         try:
             from antecede.inbox.stores.postgres import Postgres

@@ -84,7 +84,7 @@ def needed(causes: Iterable[str], topics: Collection[str]) -> list[str]:
     return [cause for cause in causes if cause.partition("/")[0] in topics]
 
 
-def check_topic(topic: object) -> str:
+def check_topic(topic: object, what: str = "topic") -> str:
     """Return a topic's name; refuse an invalid one."""
     if (
         isinstance(topic, str)
@@ -94,7 +94,7 @@ def check_topic(topic: object) -> str:
     ):
         return topic
     raise UsageError(
-        f"topic is {shown(topic)}; give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
+        f"{what} is {shown(topic)}; give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
     )
 
 

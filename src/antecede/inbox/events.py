@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from antecede.errors import StoreError
+from antecede.errors import StoreError, UsageError, shown
 from antecede.inbox.records import Store
 
 
-def write_events(path: Path, stores: Iterable[Store]) -> int:
+def write_events(path: str | os.PathLike[str], stores: Iterable[Store]) -> int:
     """Write the log, completely or not at all; return its number of events."""
+    if not isinstance(path, str | os.PathLike) or not Path(path).name:
+        raise UsageError(f"the path of the event log is {shown(path)}; give a file")
+    path = Path(path)
     part = path.with_name(path.name + ".part")
     count = 0
     try:

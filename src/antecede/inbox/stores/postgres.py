@@ -33,6 +33,7 @@ from antecede.inbox.stores.sql import (
     Link,
     entry_of,
     refuse_other,
+    version_in,
 )
 
 T = TypeVar("T")
@@ -233,7 +234,10 @@ class Postgres:
                 f"name is {name!r}; a name of at most {NAME_BYTES_MAX} bytes fits PostgreSQL"
             )
         self._url = url
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise UsageError(f"the address of PostgreSQL cannot be read: {error}") from None
         self._place = f"{parts.hostname or 'localhost'}{parts.path}"
         self._bare = f"antecede_{name}"
         self.schema = '"' + self._bare.replace('"', '""') + '"'
@@ -272,7 +276,7 @@ class Postgres:
                     None,
                 ):
                     row = link.run("SELECT value FROM antecede_meta WHERE name = 'version'")
-                    version = int((row.fetchone() or ("0",))[0])
+                    version = version_in(row.fetchone(), self._place)
                 refuse_other(version, self._place)
                 for step in self._migrations()[version:]:
                     run(step)
@@ -313,12 +317,7 @@ class Postgres:
 
     def _acquire(self, *, is_new: bool = False) -> PostgresLink:
         """Return a connection; a new one if others turned out to be dead."""
-        if self._is_closed:
-            raise UsageError(f"the inbox at {self._place} is closed; open it again")
-        if self._pid != os.getpid():
-            raise UsageError(
-                f"the inbox at {self._place} was opened before a fork; open it in each process"
-            )
+        self._require_open()
         with self._lock:
             if is_new:
                 old, self._free = self._free, []
@@ -329,6 +328,15 @@ class Postgres:
                 if not link.connection.closed:
                     return link
         return self._connect()
+
+    def _require_open(self) -> None:
+        """Refuse the use of a closed inbox, and of one of another process."""
+        if self._is_closed:
+            raise UsageError(f"the inbox at {self._place} is closed; open it again")
+        if self._pid != os.getpid():
+            raise UsageError(
+                f"the inbox at {self._place} was opened before a fork; open it in each process"
+            )
 
     def _return(self, link: PostgresLink) -> None:
         """Keep a connection for the next use; close one in an unknown state."""
@@ -464,6 +472,7 @@ class Postgres:
 
     @contextlib.contextmanager
     def relaying(self) -> Iterator[PostgresLink | None]:
+        self._require_open()
         with self._told(READ):
             link = self._connect()
             run, name = link.connection.execute, (self._bare,)

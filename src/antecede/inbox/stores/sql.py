@@ -608,6 +608,17 @@ def park_cycle(link: Link, key: str) -> bool:
     return True
 
 
+def version_in(row: Any, place: str) -> int:
+    """Return the version of the tables; refuse a table of ours that does not have one."""
+    try:
+        return int(row[0])
+    except (TypeError, ValueError):
+        raise StoreError(
+            f"{place!r} has a table antecede_meta without a version: it is damaged or not ours; "
+            "name another place"
+        ) from None
+
+
 def refuse_other(version: int, place: str) -> None:
     """Refuse tables of a version that this antecede does not support."""
     if version > VERSION:

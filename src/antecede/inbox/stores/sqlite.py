@@ -27,6 +27,7 @@ from antecede.inbox.stores.sql import (
     entry_of,
     park_cycle,
     refuse_other,
+    version_in,
 )
 
 #: Seconds to wait for another writer.
@@ -142,7 +143,9 @@ class Sqlite:
             tables = link.run("SELECT 1 FROM sqlite_master WHERE name = 'antecede_meta'").fetchone()
             self._require(is_there=create or tables is not None)
             known = "SELECT value FROM antecede_meta WHERE name = 'version'"
-            version = 0 if tables is None else int(link.run(known).fetchone()[0])
+            version = 0
+            if tables is not None:
+                version = version_in(link.run(known).fetchone(), str(self.path))
             refuse_other(version, str(self.path))
             for step in MIGRATIONS[version:]:
                 for statement in step.split(";"):
@@ -185,10 +188,7 @@ class Sqlite:
 
     def _acquire(self) -> SqliteLink:
         """Lock out other writers of this process; return the connection that writes."""
-        if self._pid != os.getpid():
-            raise UsageError(
-                f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
-            )
+        self._require_open()
         if self._grouped != threading.get_ident() and not self._lock.acquire(timeout=PATIENCE):
             raise StoreError(
                 f"the inbox {str(self.path)!r} is busy: a message has been open for "
@@ -196,8 +196,18 @@ class Sqlite:
             )
         if self._writer is None:
             self._free()
-            raise UsageError(f"the inbox {str(self.path)!r} is closed; open it again")
+            self._require_open()
+        assert self._writer is not None
         return self._writer
+
+    def _require_open(self) -> None:
+        """Refuse the use of a closed inbox, and of one of another process."""
+        if self._pid != os.getpid():
+            raise UsageError(
+                f"the inbox {str(self.path)!r} was opened before a fork; open it in each process"
+            )
+        if self._writer is None:
+            raise UsageError(f"the inbox {str(self.path)!r} is closed; open it again")
 
     def _free(self) -> None:
         if self._grouped != threading.get_ident():
@@ -250,14 +260,13 @@ class Sqlite:
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteLink]:
         """Show the block one consistent state of the file; a group sees its own changes."""
+        self._require_open()
         if self._grouped == threading.get_ident():
             assert self._writer is not None
             with self._told(READ):
                 self.settle(self._writer)
                 yield self._writer
             return
-        if self._writer is None:
-            raise UsageError(f"the inbox {str(self.path)!r} is closed; open it again")
         with self._told(READ):
             try:
                 link = self._readers.pop()
@@ -447,6 +456,7 @@ class Sqlite:
     @contextlib.contextmanager
     def relaying(self) -> Iterator[SqliteLink | None]:
         """Lock out other relays of this process."""
+        self._require_open()
         with self._relay:
             link = self._connect()
             try:
