@@ -91,6 +91,19 @@ def test_pull_mode_counts_what_a_packet_brings_along() -> None:
     assert world.take("c") is not None
 
 
+def test_in_pull_mode_lost_messages_that_come_along_need_no_room() -> None:
+    world = World("history", "abc", pull=True, held_max=2)
+    *_, last = [world.send("b", ["c"]) for _ in range(3)]
+    world.skip("c", "b", 2)
+    world.arrive_packet("b", "c", 3)
+    assert world.endpoints["c"].waiting() == {last: ()}
+    delivery = world.take("c")
+    assert delivery is not None
+    assert delivery.message == last
+    assert world.drain()
+    world.check()
+
+
 def test_in_pull_mode_no_peer_takes_the_places_of_the_others() -> None:
     names = ("a", "b", "c")
     a, b, c = (endpoint("history", process=n, members=names, pull=True, held_max=12) for n in names)

@@ -417,14 +417,17 @@ class Endpoint:
         """Accept a packet in pull mode, or if rules unpack, drop or process it on arrival."""
         rules, hold = self._rules, self._hold
         parts = rules.unpack(packet) if self._unpacks else [packet]
-        self._check_room(packet, parts)
+        skips = self._skips if self._unpacks else None  # what is lost takes effect, without room
+        kept = [part for part in parts if not skips.is_lost(part)] if skips else parts
+        self._check_room(packet, kept)
         self._channels.accept(packet.source_no, packet.n)
         places = rules.arrived(packet) if self._hears else None
         is_pulled = self.pull and self._inbox is None
         deliveries: list[Delivery] = []
         for part in parts:
             need = self._blocker(part)
-            if need != FREE or (is_pulled and part.content.seq):
+            is_kept = is_pulled and part.content.seq and not (skips and skips.is_lost(part))
+            if need != FREE or is_kept:
                 hold.add(part, need)
             else:
                 deliveries += self._take(part)

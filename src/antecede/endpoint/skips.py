@@ -51,12 +51,17 @@ class Skips:
 
         It still takes effect for what follows it, and is passed on, but is not delivered.
         """
-        sender, seq = packet.content.sender, packet.content.seq
-        if seq > self._limits.get(sender, 0) or (sender, seq) in self._here:
+        if not self.is_lost(packet):
             return False
+        sender, seq = packet.content.sender, packet.content.seq
         lost = Need(self._view.members[sender], seq)
         self._marks.setdefault(lost, {}).setdefault(sender, seq)
         return True
+
+    def is_lost(self, packet: Packet) -> bool:
+        """Return whether a packet's message was declared lost before it was here."""
+        sender, seq = packet.content.sender, packet.content.seq
+        return seq <= self._limits.get(sender, 0) and (sender, seq) not in self._here
 
     def unmet(self, packet: Packet) -> tuple[Need, ...]:
         """Return the lost messages that a packet's message depends on, and remember that."""
