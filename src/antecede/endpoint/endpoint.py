@@ -21,9 +21,9 @@ from antecede.endpoint.messages import (
     Need,
     Packet,
     new_delivery,
-    new_effects,
     new_message,
     new_packet,
+    new_tuple,
 )
 from antecede.endpoint.rules import Rules
 from antecede.endpoint.saved import SAVED_MAX, Saved
@@ -110,7 +110,7 @@ class Endpoint:
             if own is None:
                 packets = self._posted()
             elif len(others) == 1:
-                (dest,), sent = others, self._channels.sent
+                dest, sent = others[0], self._channels.sent
                 sent[dest] = n = sent[dest] + 1
                 packets = (new_packet(message, self._me, dest, n, own.get(dest)),)
             else:
@@ -120,10 +120,10 @@ class Endpoint:
                     made.append(new_packet(message, me, dest, n, own.get(dest)))
                 packets = tuple(made)
         if not mask & self._bit:
-            return new_effects(packets, (), event)
+            return new_tuple(Effects, (packets, (), event))
         self._events += 1
         unmet = self._skips.own_unmet() if self._skips else ()
-        return new_effects(packets, (new_delivery(message, self._events, unmet),), event)
+        return new_tuple(Effects, (packets, (new_delivery(message, self._events, unmet),), event))
 
     def receive(self, packet: Packet) -> Effects:
         """Accept a packet from the network; return what it released, in order."""
@@ -136,7 +136,7 @@ class Endpoint:
         rules, channels = self._rules, self._channels
         is_next = n == channels.prefix[source] + 1
         if not is_next and channels.is_seen(source, n):
-            return new_effects((), (), self._events)
+            return new_tuple(Effects, ((), (), self._events))
         if fault := self._check(packet):
             raise PeerError(f"packet {n} from {packet.source!r} {fault}; drop it")
         if not self._is_plain:
@@ -146,7 +146,7 @@ class Endpoint:
             self._hold.check_room(packet, len(message.payload), is_blocked=True)
             channels.accept(source, n)
             self._hold.add(packet, need)
-            return new_effects((), (), self._events)
+            return new_tuple(Effects, ((), (), self._events))
         if is_next and not channels.ahead[source]:
             channels.prefix[source] = n
         else:
@@ -156,11 +156,11 @@ class Endpoint:
         else:
             self._events = rules.events = event = self._events + 1
             deliveries = (new_delivery(message, event, ()),)
-            places = rules.taken(packet)
-            if self._hold.waiting:
+            places, waiting = rules.taken(packet), self._hold.waiting
+            if waiting and not waiting.keys().isdisjoint(places):
                 deliveries += tuple(self._released(places))
         packets = self._posted() if rules.outbox else ()
-        return new_effects(packets, deliveries, self._events)
+        return new_tuple(Effects, (packets, deliveries, self._events))
 
     # A run: consecutive messages to one process, whose sender delivers nothing in between. Their
     # packets follow from the first one, so they are only made when asked for (``Wire.later``).
@@ -210,7 +210,7 @@ class Endpoint:
                     self._hold.file(arrival, need)  # we sent something since it became ready
                 elif deliveries := self._take(self._hold.take(arrival)):
                     break
-        return new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_tuple(Effects, (self._posted(), tuple(deliveries), self._events))
 
     def skip(self, source: str, upto: int | None = None) -> Effects:
         """Declare lost the messages of ``source`` up to this number that have not arrived.
@@ -231,7 +231,7 @@ class Endpoint:
         for arrival in hold.wake_all():
             hold.file(arrival, self._blocker(hold.packets[arrival]))
         deliveries = tuple(self._take_due())
-        return new_effects(self._posted(), deliveries, self._events)
+        return new_tuple(Effects, (self._posted(), deliveries, self._events))
 
     def tick(self, now: int) -> Effects:
         """Tell the time, before anything else happens at that time; return what this releases.
@@ -245,7 +245,7 @@ class Endpoint:
             msg = f"now={shown(now)} is no time; expected {self._rules.now} or later, an integer"
             raise UsageError(msg)
         deliveries = self._released(self._rules.tick(now))
-        return new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_tuple(Effects, (self._posted(), tuple(deliveries), self._events))
 
     def link(self, process: str) -> Effects:
         """Open a link to another process while messages flow; it is used as soon as that is safe.
@@ -261,7 +261,7 @@ class Endpoint:
         if self._is_guarded:
             self._admitted(0, ())
         self._rules.link(number)
-        return new_effects(self._posted(), (), self._events)
+        return new_tuple(Effects, (self._posted(), (), self._events))
 
     def waiting(self) -> dict[MessageId, tuple[Need, ...]]:
         """Return what each held message waits for; with no needs it can be taken."""
@@ -297,7 +297,7 @@ class Endpoint:
 
     def flush(self) -> Effects:
         """Return what the rules want to send because a layer above asked them to."""
-        return new_effects(self._posted(), (), self._events)
+        return new_tuple(Effects, (self._posted(), (), self._events))
 
     def kept(self) -> object:
         """Return what the protocol keeps, with names, as its specification shows it, or None."""
@@ -433,7 +433,7 @@ class Endpoint:
                 deliveries += self._take(part)
         if places:
             deliveries += self._released(places)
-        return new_effects(self._posted(), tuple(deliveries), self._events)
+        return new_tuple(Effects, (self._posted(), tuple(deliveries), self._events))
 
     def _released(self, places: tuple[int, ...]) -> list[Delivery]:
         """Deliver packets that waited at places where ``reached`` rose, and those they free."""
@@ -461,9 +461,10 @@ class Endpoint:
     def _take(self, packet: Packet) -> list[Delivery]:
         """Let a packet take effect, and then those that it frees, in order of arrival."""
         rules, hold, bit = self._rules, self._hold, self._bit
+        may_drop = self._drops or self._skips is not None
         deliveries: list[Delivery] = []
         while True:
-            if packet.content.dests & bit and not self._is_dropped(packet):
+            if packet.content.dests & bit and not (may_drop and self._is_dropped(packet)):
                 if self._inbox is None:
                     deliveries.append(self._delivery(packet))
                 else:
@@ -498,10 +499,8 @@ class Endpoint:
         """Return the arrival that takes effect next, or 0; control packets go first."""
         hold = self._hold
         is_pulled = self.pull and self._inbox is None
-        while hold.controls or not is_pulled:
-            arrival = heappop(hold.controls) if hold.controls else hold.pop_ready()
-            if not arrival:
-                return 0
+        while due := hold.controls or (not is_pulled and hold.ready):
+            arrival = heappop(due)
             need = self._blocker(hold.packets[arrival])
             if need == FREE:
                 return arrival

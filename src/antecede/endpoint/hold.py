@@ -145,7 +145,11 @@ class Hold:
     def take(self, arrival: int) -> Packet:
         """Stop holding a packet that is not filed."""
         packet = self.packets.pop(arrival)
-        self.count_in(packet, -1)
+        size, source = len(packet.content.payload), packet.source_no
+        self.count -= 1
+        self.bytes -= size
+        self.counts[source] -= 1
+        self.sizes[source] -= size
         return packet
 
     def pop_ready(self, sender: int | None = None) -> int:

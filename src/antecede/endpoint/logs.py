@@ -56,11 +56,21 @@ def take(log: Log, dests: int) -> dict[int, list[int]]:
     """Drop destinations from every entry, in place; return, for each, the keys that named it."""
     keys = [key for key, mask in log.items() if mask & dests]
     needs: dict[int, list[int]] = {}
-    several = dests & dests - 1
-    if keys and not several:
-        needs[dests.bit_length() - 1] = keys
+    if not dests & dests - 1:
+        for key in keys:
+            if rest := log[key] ^ dests:
+                log[key] = rest
+            else:
+                del log[key]
+        if keys:
+            needs[dests.bit_length() - 1] = keys
+        return needs
     for key in keys:
-        hit = log[key] & dests if several else 0
+        hit = log[key] & dests
+        if rest := log[key] ^ hit:
+            log[key] = rest
+        else:
+            del log[key]
         while hit:
             dest = hit.bit_length() - 1
             hit ^= 1 << dest
@@ -68,10 +78,6 @@ def take(log: Log, dests: int) -> dict[int, list[int]]:
                 needs[dest].append(key)
             else:
                 needs[dest] = [key]
-        if rest := log[key] & ~dests:
-            log[key] = rest
-        else:
-            del log[key]
     return needs
 
 

@@ -212,28 +212,22 @@ class Delivery(Record):
         return self.content.payload
 
 
-class Effects(Record):
+class Effects(NamedTuple):
     """The outcome of a call: packets for the network, deliveries for the application.
 
     After ``send``, ``event`` is the number of that send; after any other call, the number of the
     endpoint's latest event (0 before the first).
     """
 
-    __slots__ = ("deliveries", "event", "packets")
-    __match_args__: ClassVar = ("packets", "deliveries", "event")
-
-    def __init__(
-        self,
-        packets: tuple[Packet, ...] = (),
-        deliveries: tuple[Delivery, ...] = (),
-        event: int = 0,
-    ) -> None:
-        self.packets, self.deliveries, self.event = packets, deliveries, event
+    packets: tuple[Packet, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    event: int = 0
 
 
 # Endpoints and Codecs make their records with these, which is quicker than calling the class.
 
 _new = object.__new__
+new_tuple: Final = tuple.__new__
 
 
 def new_message(
@@ -268,15 +262,4 @@ def new_delivery(content: Message, event: int, unmet: tuple[Need, ...]) -> Deliv
     made.content = content
     made.event = event
     made.unmet = unmet
-    return made
-
-
-def new_effects(
-    packets: tuple[Packet, ...], deliveries: tuple[Delivery, ...], event: int
-) -> Effects:
-    """Make effects."""
-    made = _new(Effects)
-    made.packets = packets
-    made.deliveries = deliveries
-    made.event = event
     return made

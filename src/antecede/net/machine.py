@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 from antecede.endpoint import messages
 from antecede.endpoint.arguments import LIMIT_MAX
 from antecede.endpoint.endpoint import Endpoint
-from antecede.endpoint.messages import Effects, Message, MessageId, Need, Packet
+from antecede.endpoint.messages import Effects, Message, MessageId, Need, Packet, new_tuple
 from antecede.endpoint.registry import endpoint, view_of
 from antecede.endpoint.view import View
 from antecede.errors import AntecedeError, PeerError, StoreError, UsageError, shown
@@ -70,8 +70,6 @@ TOLD_BYTES: Final = 1 << 20
 """After this many multicasts, or bytes of them, the others hear which ones someone still lacks."""
 FRESH_MIN: Final = 32
 """How many copies must arrive before it is worth checking which are no longer needed."""
-
-_new_tuple: Final = tuple.__new__  # quicker than calling the class
 
 
 class Send(NamedTuple):
@@ -680,7 +678,7 @@ class Machine:
             into.packets[channel] = [(n, data)]
         else:
             found.append((n, data))
-        return _new_tuple(MessageId, (side.process, side.offset + sends))
+        return new_tuple(MessageId, (side.process, side.offset + sends))
 
     def arrive(self, peer: str, n: int, parcel: bytes) -> None:
         """Process a new packet of the first view, which ``peer`` sent under number ``n``."""
