@@ -137,6 +137,7 @@ def test_a_process_joins_and_leaves_by_lines_of_input(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("process = ", "is not valid TOML"),
+        ("process = " + "[" * 5000, "is not valid TOML"),
         ("listen = '127.0.0.1:1'", "process is missing"),
         ("process = 1", "process is 1; expected a string"),
         ("process = 'a'\ncolour = 'red'", "unknown setting 'colour'"),

@@ -125,6 +125,34 @@ def test_a_node_never_gives_up_its_own_messages() -> None:
     assert not errors
 
 
+def test_an_invented_past_is_given_up_with_messages_still_to_be_sent() -> None:
+    """d says that a has sent two messages to b; with on_lost="mark" b drops two when they come."""
+    group = machines("optimal")
+    for _ in range(2):
+        group["a"].send(("b",), b"never sent", None)
+    group["a"].send(("d",), b"", None)
+    carry(group, "a", "d")
+    group["d"].send(("b",), b"invented past", None)
+
+    def node(name: str, **limits: Any) -> Node:
+        given = Limits(linger_seconds=0, **limits)
+        return Node(name, peers=FOUR, transport=network.transport(name), limits=given)
+
+    async def main() -> None:
+        async with node("a") as a, node("b", held_seconds_max=5, on_lost="mark") as b, node("d"):
+            group["b"] = driver_of(b).machine
+            carry(group, "d", "b")
+            driver_of(b).saving.schedule()
+            assert (await anext(b)).unmet == (Need("a", 2),)
+            for number in range(1, 5):
+                await a.send(["b"], b"%d" % number)
+            await a.flush()
+            assert [(await anext(b)).payload for _ in range(2)] == [b"3", b"4"]
+
+    network = Network(seed=1)
+    run(main())
+
+
 def test_copies_that_waited_for_permits_leave_alike_after_a_restart() -> None:
     """Each has the bytes that make the other copies, under the same ticket."""
     group = machines("permits")

@@ -345,7 +345,13 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
     ("name", "wrong"),
     [
         *[(name, 5.5) for name in ("process", "peers", "options", "tls", "events", "limits")],
+        ("store", 5.5),
+        ("transport", 5.5),
         ("seed", "x"),
+        ("peers", "bob"),
+        ("options", {"view": 3}),
+        ("options", {"members": ["a", "b"]}),
+        ("options", {1: 2}),
         ("peers", [1]),
         ("peers", [["b"]]),
         ("options", "b"),

@@ -44,7 +44,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     except OSError as error:
         msg = f"cannot read {str(path)!r}: {error.strerror}; give the TOML file of a node"
         raise UsageError(msg) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{str(path)!r} is not valid TOML: {error}"
         raise UsageError(msg) from error
     for name, value in found.items():

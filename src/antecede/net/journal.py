@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from antecede.endpoint.messages import MessageId
 from antecede.errors import PeerError, StoreError
@@ -221,6 +221,7 @@ class Saved(NamedTuple):
     journal: list[bytes]
 
 
+@runtime_checkable
 class Store(Protocol):
     """Where a node keeps the state that must survive a crash."""
 

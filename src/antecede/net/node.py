@@ -101,13 +101,17 @@ class Node:
         seed: int | None = None,
     ) -> None:
         _check_kinds(
-            process=process, peers=peers, options=options, tls=tls, events=events, limits=limits,
-            seed=seed,
+            process=process, peers=peers, options=options, store=store, tls=tls,
+            transport=transport, events=events, limits=limits, seed=seed,
         )  # fmt: skip
         listed = dict(peers) if isinstance(peers, Mapping) else list(peers)
-        if not all(isinstance(name, str) for name in listed):
-            msg = f"peers={shown(peers)} are not names of processes; expected strings"
+        if isinstance(peers, str) or not all(isinstance(name, str) for name in listed):
+            msg = f"peers={shown(peers)} are not names of processes; expected a list of strings"
             raise UsageError(msg)
+        for name in options or ():
+            if name in _NO_OPTIONS or not isinstance(name, str):
+                msg = f"options has {shown(name)}, which no protocol leaves to you; leave it out"
+                raise UsageError(msg)
         addresses = listed if isinstance(listed, dict) else dict.fromkeys(listed, "")
         addresses.pop(process, None)
         members = tuple(sorted((process, *addresses)))
@@ -465,11 +469,15 @@ class Node:
         return self._driver
 
 
+_NO_OPTIONS: Final = ("protocol", "process", "members", "view", "number", "pull")
+"""What a node tells its endpoints itself."""
 _PATH: Final = (str, os.PathLike, NoneType)
 _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "process": ((str,), "the name of a process"),
     "peers": ((Iterable,), "a mapping of names to addresses, or a list of names"),
     "options": ((Mapping, NoneType), "a mapping of names to values"),
+    "store": ((Store, *_PATH), "a path, or a Store"),
+    "transport": ((Transport, str, NoneType), "the address of a NATS server, or a Transport"),
     "tls": ((Tls, *_PATH), "a Tls, or a folder of certificates"),
     "events": (_PATH, "a path"),
     "limits": ((Limits, NoneType), "a Limits"),

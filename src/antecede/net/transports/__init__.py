@@ -26,6 +26,7 @@ class Receiver(Protocol):
         """Note that ``peer`` does not count us among the members of the view of this number."""
 
 
+@runtime_checkable
 class Transport(Protocol):
     """A network that carries frames between named processes.
 
