@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.errors import ContextEndedError, HeaderError, UsageError
+from antecede.errors import CauseMissingError, ContextEndedError, HeaderError, UsageError
 from antecede.logs import Context, Gate, Log, Positions, context, current, handling
 from antecede.logs.positions import BYTES_MAX, ENTRIES_MAX, as_text, tag_of
 from antecede.logs.reader import Reader, Record, checked
@@ -324,9 +324,140 @@ def test_a_record_that_is_completed_after_it_failed_is_not_handed_out_again() ->
     assert reader.gate.publish() == {A: 1}
 
 
+def test_every_record_whose_limit_is_over_comes_although_one_raises() -> None:
+    reader: Reader[Record] = Reader(Gate(["a", "b", "c"], limit=5), on_limit="raise")
+    for log in (B, C):
+        reader.assign(log.topic, 0, 0)
+        header = Positions({A: 5}).encode()
+        reader.put((log.topic, 0), Record(log, 0, None, header, None, reader.finish))
+    assert reader.take(0) is None
+    with pytest.raises(CauseMissingError):
+        reader.take(6)
+    assert [record and record.log for record in (reader.take(6), reader.take(6))] == [B, C]
+
+
+def test_a_handler_that_is_called_again_at_once_gets_its_record_once() -> None:
+    reader: Reader[Record] = Reader(Gate(["a"]))
+    reader.assign("a", 0, None)
+    for offset in range(2):
+        reader.put(("a", 0), Record(A, offset, None, None, None, reader.finish))
+    record = reader.take(0)
+    assert record is not None
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), record:
+            _ = 1 / 0
+    with record:
+        pass
+    following = reader.take(0)
+    assert following is not None
+    assert following.offset == 1
+    assert reader.take(0) is None
+
+
+def test_a_record_that_is_completed_by_hand_waits_for_its_writes() -> None:
+    record, ended = make()
+    record.context.begin(B)
+    record.context.report(B, None, 0.0, "timed out")
+    with pytest.raises(ContextEndedError):
+        record.complete()
+    assert ended == []
+
+
+def test_what_is_written_but_not_acknowledged_is_not_left_behind() -> None:
+    record, ended = make()
+    with pytest.raises(UsageError, match="a write to b is not acknowledged; await it"), record:
+        current().begin(B)
+    assert ended == [False]
+
+
+def test_stored_positions_have_what_was_written_before() -> None:
+    one = Context()
+
+    def settle(context: Context) -> None:
+        context.report(A, 4, 0.0)
+
+    one.settled_by(settle)
+    one.begin(A)
+    assert Positions.decode(one.encode()) == {A: 5}
+    one.begin(B)
+    one.report(B, None, 0.0, "timed out")
+    with pytest.raises(ContextEndedError):
+        one.encode()
+
+
+def test_producers_that_share_a_context_wait_for_each_other() -> None:
+    """Two producers keep no order between them, not even in one log."""
+    one = Context()
+    calls: list[str] = []
+
+    def first(context: Context) -> None:
+        calls.append("first")
+        context.report(A, 0, 0.0)
+
+    def second(context: Context) -> None:
+        calls.append("second")
+        context.report(A, 1, 0.0)
+
+    for settle in (first, first, second):
+        one.settled_by(settle)
+        if not one.must_wait(None):
+            one.begin(A)
+    assert calls == ["first"]
+    one.settle()
+    assert calls == ["first", "second"]
+
+
+def test_a_need_in_a_topic_stays_when_one_in_its_predecessor_is_lost() -> None:
+    old, new = Log("a", 0, tag_of("first")), Log("a", 0, tag_of("second"))
+    gate = Gate({"a", "b"})
+    gate.identify({"a": new.tag}, asked=0)
+    gate.offer(B, 0, Positions({old: 5, new: 5}), now=1)
+    gate.identify({"a": new.tag}, asked=2)
+    assert gate.ready(2) == []
+    gate.learn({new: 5})
+    assert gate.ready(3) == [(B, {old: 5}, False)]
+
+
+def test_progress_remains_when_the_id_of_a_topic_is_known_at_last() -> None:
+    gate = Gate({"a", "b"})
+    gate.assign(A, 0)
+    gate.reached(A, 7)
+    gate.identify({"a": tag_of("id")}, asked=1)
+    assert gate.offer(B, 0, Positions({Log("a", 0, tag_of("id")): 7}), now=2) is None
+
+
+def test_a_commit_that_failed_for_a_topic_made_anew_is_not_repeated() -> None:
+    gate = Gate({"a"})
+    gate.identify({"a": tag_of("first")}, asked=0)
+    gate.assign(gate.log("a", 0), 5)
+    gate.identify({"a": tag_of("second")}, asked=1)
+    gate.not_published([gate.log("a", 0)])
+    assert gate.publish() == {}
+
+
+def test_headers_of_strangers_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[tuple[bytes, bytes], dict[int, Log]] = {}
+    monkeypatch.setattr("antecede.logs.positions._known", known)
+    header = Positions({Log("many", number): 1 for number in range(ENTRIES_MAX)}).encode()
+    for number in range(40):
+        found = Positions.decode(header.replace(b"many", f"{number:04}".encode()))
+        assert len(found) == ENTRIES_MAX
+    assert sum(map(len, known.values())) <= 1 << 16
+
+
+@pytest.mark.parametrize("stored", [bytearray, memoryview])
+def test_stored_positions_may_come_as_databases_give_bytes(stored: type) -> None:
+    one = Context()
+    one.merge(stored(Positions({A: 4}).encode()))
+    assert one.seen == {A: 4}
+    with pytest.raises(UsageError, match="positions are of type str; give them as bytes"):
+        one.merge("AQ")  # type: ignore[arg-type] # that is the point
+
+
 @pytest.mark.parametrize(
     ("order", "limit", "on_limit", "topics", "words"),
     [
+        ("off", "30", "mark", ["a"], "limit is '30'"),
         ("on", None, "mark", ["a"], "order is 'on'"),
         ("off", 0, "mark", ["a"], "limit is 0"),
         ("off", None, "skip", ["a"], "on_limit is 'skip'"),

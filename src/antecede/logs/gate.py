@@ -184,7 +184,12 @@ class Gate:
 
     def publish(self) -> dict[Log, int]:
         """Return what to publish now; call this before waiting (rule C)."""
-        found = {log: self.progress[log] for log in self._dirty if log in self.mine}
+        # A topic that was recreated meanwhile is ours, without any progress yet.
+        found = {
+            log: self.progress[log]
+            for log in self._dirty
+            if log in self.mine and log in self.progress
+        }
         self._dirty.clear()
         return found
 
@@ -219,11 +224,14 @@ class Gate:
     def identify(self, tags: Mapping[str, bytes], asked: float) -> None:
         """Take in the tags of topics. A topic with another tag is gone, with all its records."""
         for topic, tag in tags.items():
-            if self.tags.get(topic) != tag:
+            before = self.tags.get(topic, b"")
+            if topic not in self.tags or before != tag:
                 self.tags[topic] = tag
-                for log in [k for k in self.progress if k.topic == topic and k.tag != tag]:
-                    del self.progress[log]
                 self.mine = {self.log(*k[:2]) if k.topic == topic else k for k in self.mine}
+                for log in [k for k in self.progress if k.topic == topic and k.tag != tag]:
+                    offset = self.progress.pop(log)
+                    if log.tag == before == b"":  # its id was not known before: the same topic
+                        self.reached(self.log(*log[:2]), offset)
         for key, head in self.heads.items():
             for log in [k for k in head.missing if k.topic in tags]:
                 self._woken[key] = None
@@ -233,8 +241,10 @@ class Gate:
     def _lose(self, head: Head, log: Log) -> None:
         self.metrics.lost += 1
         position = head.missing.pop(log)
-        for need in [k for k, n in head.needs.items() if k[:2] == log[:2] and n == position]:
-            head.lost[need] = head.needs.pop(need)
+        for need, wanted in list(head.needs.items()):
+            is_same = need.tag == log.tag or not (need.tag and log.tag)
+            if need[:2] == log[:2] and is_same and wanted == position:
+                head.lost[need] = head.needs.pop(need)
 
     # Records.
 
@@ -341,7 +351,7 @@ class Gate:
         """Return, for each waiting record, for how long and for which positions it waits."""
         return {
             f"{head.log}@{head.offset}": (now - head.since, dict(head.missing))
-            for head in self.heads.values()
+            for head in list(self.heads.values())  # also called from other threads
         }
 
     def strangers(self) -> set[str]:

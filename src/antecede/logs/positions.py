@@ -50,6 +50,8 @@ _TEXT_BEGINS: Final = frozenset(b"AE")
 
 #: The logs in headers read so far, by topic and tag, so that each is created only once.
 _known: dict[tuple[bytes, bytes], dict[int, Log]] = {}
+#: How many more logs are kept there: headers of strangers must not fill the memory.
+_room = [1 << 16]
 
 
 def as_text(header: bytes) -> str:
@@ -199,7 +201,8 @@ def _read(data: bytes, found: Positions) -> None:
             log = logs.get(partition)
             if log is None:
                 log = Log(before[0].decode(), partition, before[1])
-                if len(logs) < ENTRIES_MAX:
+                if _room[0] and before in _known:
+                    _room[0] -= 1
                     logs[partition] = log
             found[log] = offset
             if ages is not None:
@@ -267,7 +270,7 @@ def _fault(data: bytes, reason: str) -> str:
 class Context:
     """What a handler has seen and written so far, for the headers of what it writes next."""
 
-    __slots__ = ("_in_flight", "_reports", "_settlers", "ended", "seen", "times")
+    __slots__ = ("_in_flight", "_reports", "_settle", "ended", "seen", "times")
 
     def __init__(self) -> None:
         self.seen = Positions()
@@ -278,7 +281,8 @@ class Context:
         self._in_flight: Counter[Log] = Counter()
         # Clients report from the thread that polls them; the owner processes the reports.
         self._reports: deque[tuple[Log, Log, int | None, float, str]] = deque()
-        self._settlers: dict[int, Callable[[Context], None]] = {}
+        #: Waits for the writes in flight, which are all of one producer.
+        self._settle: Callable[[Context], None] | None = None
 
     @property
     def context(self) -> Context:
@@ -304,17 +308,24 @@ class Context:
             if time is not None:
                 times[log] = time
 
-    def merge(self, stored: Mapping[Log, int] | bytes | None) -> None:
+    def merge(self, stored: Mapping[Log, int] | bytes | bytearray | memoryview | None) -> None:
         """Add the positions stored with shared state, as an object or as bytes."""
-        found = Positions.decode(stored) if isinstance(stored, bytes | None) else stored
-        for log, position in found.items():
+        if isinstance(stored, bytes | bytearray | memoryview | None):
+            stored = Positions.decode(None if stored is None else bytes(stored))
+        elif not isinstance(stored, Mapping):
+            raise UsageError(f"positions are of type {type(stored).__name__}; give them as bytes")
+        for log, position in stored.items():
             if position > self.seen.get(log, 0):
                 self.seen[log] = position
                 self.times.pop(log, None)
 
     def encode(self) -> bytes:
-        """Return everything seen and acknowledged so far, to be stored with shared state."""
-        self.take_reports()
+        """Return everything seen and written so far, to be stored with shared state.
+
+        It waits for writes that are not acknowledged: whoever reads the state follows from them
+        too. It raises if one failed.
+        """
+        self.settle()
         return self.seen.encode()
 
     def must_wait(self, log: Log | None) -> bool:
@@ -385,17 +396,28 @@ class Context:
                 self.times[at] = time
 
     def settled_by(self, settle: Callable[[Context], None]) -> None:
-        """Make the end of the handler call ``settle`` to wait for this context's writes."""
-        self._settlers.setdefault(id(getattr(settle, "__self__", settle)), settle)
+        """Make ``settle`` wait for the writes that follow, by the producer that it belongs to.
+
+        First wait for those of another producer: two keep no order between them, not even in one
+        log, and each only learns of its own.
+        """
+        before, self._settle = self._settle, settle
+        if before is not None and before != settle and self.must_wait(None):
+            before(self)
 
     def settle(self) -> None:
         """Wait until every write is acknowledged; raise if one failed."""
-        for settle in self._settlers.values():
-            settle(self)
+        if self._settle is not None:
+            self._settle(self)
         self.take_reports()
         if self.ended is not None:
             raise ContextEndedError(
                 f"the handler's writes are not all there: {self.ended}; its record is not completed"
+            )
+        if self._in_flight:
+            raise UsageError(
+                f"a write to {next(iter(self._in_flight)).topic} is not acknowledged; await it "
+                "before the handler ends"
             )
 
 

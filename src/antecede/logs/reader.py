@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args
 
 from antecede.errors import CauseMissingError, HeaderError, UsageError
@@ -134,7 +134,12 @@ class Record:
             self._finish(self, is_done)
 
     def complete(self) -> None:
-        """Count the record as processed without handling it, for instance as a dead letter."""
+        """Count the record as processed without handling it, for instance as a dead letter.
+
+        What was written in its context is acknowledged before.
+        """
+        if self._context is not None:
+            self._context.settle()
         self._finish(self, True)
 
     def __str__(self) -> str:
@@ -192,6 +197,18 @@ def start_without(
 R = TypeVar("R", bound=Record)
 
 
+def is_time(value: object) -> bool:
+    """Return whether an option is a number of seconds greater than 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+
+
+def checked_config(config: object) -> dict[str, Any]:
+    """Return a client's configuration; refuse what is none."""
+    if not isinstance(config, Mapping) or not all(isinstance(name, str) for name in config):
+        raise UsageError(f"config is {config!r}; give the client's options by name")
+    return dict(config)
+
+
 def checked(order: str, limit: float | None, on_limit: str, topics: object) -> list[str]:
     """Return the topics; refuse invalid options."""
     if order not in get_args(Order):
@@ -200,7 +217,7 @@ def checked(order: str, limit: float | None, on_limit: str, topics: object) -> l
         raise UsageError(
             f"on_limit is {on_limit!r}; expected one of {', '.join(get_args(OnLimit))}"
         )
-    if limit is not None and (isinstance(limit, bool) or not 0 < limit < 1e9):
+    if limit is not None and not is_time(limit):
         raise UsageError(
             f"limit is {limit!r}; expected seconds greater than 0, or None to wait for ever"
         )
@@ -208,7 +225,7 @@ def checked(order: str, limit: float | None, on_limit: str, topics: object) -> l
         raise UsageError(
             f"topics is {topics!r}; give a list of names, as in ['orders', 'payments']"
         )
-    names = list(topics)
+    names = list(dict.fromkeys(topics))
     if not names or not all(isinstance(name, str) and name for name in names):
         raise UsageError(f"topics is {names!r}; give the names of one topic or more")
     patterns = [name for name in names if name.startswith("^")]
@@ -353,8 +370,12 @@ class Reader(Generic[R]):
             for place in list(self._open):
                 self._look_at(place, now)
         if self._held:
-            for key, unmet, gave_up in self.gate.ready(now):
+            errors = [
                 self._start_held(key, unmet, gave_up=gave_up)  # type: ignore[arg-type] # a place
+                for key, unmet, gave_up in self.gate.ready(now)
+            ]
+            for error in filter(None, errors):  # only now: the others have left the gate too
+                raise error
         if not self._ready:
             return None
         self.gate.metrics.records += 1
@@ -383,7 +404,8 @@ class Reader(Generic[R]):
                         self._open[place] = None
             elif is_ours:
                 record.attempts += 1
-                self._ready.append(record)
+                if record not in self._ready:  # its handler may be called again and again at once
+                    self._ready.append(record)
 
     def _look_at(self, place: Place, now: float) -> None:
         """Take the next record of a log from its queue."""
@@ -407,10 +429,10 @@ class Reader(Generic[R]):
                 self._ready.append(item)
             return
 
-    def _start_held(self, place: Place, unmet: dict[Log, int], *, gave_up: bool) -> None:
+    def _start_held(
+        self, place: Place, unmet: dict[Log, int], *, gave_up: bool
+    ) -> CauseMissingError | None:
         record = self._held.pop(place)
         self._busy[place] = record
         self._ready.append(record)
-        error = start_without(record, unmet, self.gate, self.on_limit, gave_up=gave_up)
-        if error is not None:
-            raise error
+        return start_without(record, unmet, self.gate, self.on_limit, gave_up=gave_up)
