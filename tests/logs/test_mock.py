@@ -1,5 +1,8 @@
 """On the mock cluster, which any machine can run: shared databases, partitioners, the demo."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import json
@@ -141,6 +144,104 @@ def test_a_value_that_is_neither_bytes_nor_text_is_refused() -> None:
             with pytest.raises(UsageError, match=r"^the key is of type int; give bytes or text"):
                 producer.send("orders", "a", key=17)  # type: ignore[arg-type] # that is the point
             producer.send("orders", "the context goes on")
+
+
+def test_what_is_no_option_or_header_is_refused_in_one_line() -> None:
+    from antecede.logs.confluent import Consumer, Producer
+
+    with mock_cluster("orders") as servers:
+        config = {"bootstrap.servers": servers, "log_level": 0}
+        with pytest.raises(UsageError, match=r"^config is None; give the client's options by name"):
+            Producer(None)  # type: ignore[arg-type] # that is the point
+        with pytest.raises(UsageError, match=r"^the client refuses its config: .*\"sized\""):
+            Producer({**config, "sized": 1})
+        with pytest.raises(UsageError, match=r"^the client refuses its config: .*\"sized\""):
+            Consumer({**config, "group.id": "g", "sized": 1}, ["orders"])
+        with pytest.raises(UsageError, match=r"^horizon is '5'; expected seconds"):
+            Producer(config, horizon="5")  # type: ignore[arg-type] # that is the point
+        producer: Any = Producer(config)
+        with context():
+            for headers in (5, {"size": 5}, [("a", b"", 1)]):
+                with pytest.raises(UsageError, match=r"^headers are .*; give names with bytes"):
+                    producer.send("orders", "a", headers=headers)
+            producer.send("orders", "the context goes on")
+
+
+def test_a_consumer_does_not_create_its_topics() -> None:
+    from confluent_kafka.admin import AdminClient
+
+    with mock_cluster("orders") as servers:
+        consumer(servers, "g", ["ordres"]).close()
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        assert "ordres" not in admin.list_topics(timeout=30).topics
+
+
+def test_two_producers_in_one_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    from antecede.logs import confluent
+
+    monkeypatch.setattr(confluent, "PATIENCE", 2.0)
+    with mock_cluster("a", "b") as servers:
+        config = {"bootstrap.servers": servers, "log_level": 0}
+        one, two = confluent.Producer(config), confluent.Producer(config)
+        with context() as past:
+            one.send("a", "1", partition=0)
+            two.send("a", "2", partition=0)
+            two.send("b", "3", partition=0)
+            one.send("b", "4", partition=1)
+        assert {str(log): n for log, n in past.seen.items()} == {"a/0": 2, "b/0": 1, "b/1": 1}
+
+
+def test_partitions_that_were_paused_when_they_left_go_on_when_they_return(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from antecede.logs import reader
+    from antecede.logs.confluent import Producer
+
+    monkeypatch.setattr(reader, "QUEUE_MAX", 20)
+    with mock_cluster("a") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        with context():
+            for number in range(100):
+                producer.send("a", str(number), partition=0)
+        with consumer(servers, "g", ["a"]) as one:
+            polled([one], bool)
+            polled([one], lambda _: one._reader._full)
+            with consumer(servers, "g", ["a"]) as other:
+                polled([one, other], lambda _: len(one.assigned) == len(other.assigned) == 2)
+            seen: set[int] = set()
+
+            def handle(record: Any) -> None:
+                with record:
+                    seen.add(record.offset)
+
+            end = time.monotonic() + 30
+            while len(seen) < 100 and time.monotonic() < end:
+                record = one.poll(0.1)
+                if record is not None:
+                    handle(record)
+            assert len(seen) == 100
+
+
+def test_the_end_that_stands_for_an_unknown_offset_is_beyond_open_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from confluent_kafka import Consumer as Plain
+
+    from antecede.logs import confluent
+
+    made: list[dict[str, Any]] = []
+
+    def spy(config: dict[str, Any]) -> Any:
+        made.append(config)
+        return Plain(config)
+
+    with mock_cluster("a") as servers:
+        producer = confluent.Producer({"bootstrap.servers": servers, "log_level": 0})
+        with context():
+            producer.send("a", "1", partition=0)
+        monkeypatch.setattr(confluent, "Client", spy)
+        assert producer._end_of(Log("a", 0), 0.0) == (0, 0.0, "")
+    assert [config["isolation.level"] for config in made] == ["read_uncommitted"]
 
 
 @pytest.mark.parametrize("kind", ["consistent_random", "murmur2_random"])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -25,7 +25,17 @@ from antecede.errors import BrokerError, UsageError
 from antecede.logs import reader as reading
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import HEADER, Context, Log, as_text, current, tag_of
-from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, foreign
+from antecede.logs.reader import (
+    MARK,
+    Instance,
+    OnLimit,
+    Order,
+    Place,
+    Reader,
+    checked_config,
+    foreign,
+    is_time,
+)  # fmt: skip
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -41,6 +51,8 @@ FETCHED_MAX: Final = 500
 POLL_PACE: Final = 0.05
 #: The client chooses the partition of a record without a key; we change it after this many records.
 STICKY: Final = 64
+
+T = TypeVar("T")
 
 _CRC = {"consistent", "consistent_random"}
 _MURMUR = {"murmur2", "murmur2_random"}
@@ -68,9 +80,20 @@ def _clients(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in config.items() if k.startswith(words) or k in plain}
 
 
-def _ids(admin: AdminClient, topics: Sequence[str]) -> dict[str, bytes]:
-    """Return the tags of topics whose ids the broker reports."""
-    cluster = admin.list_topics(topics[0], timeout=PATIENCE)
+def _made(kind: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
+    """Return a client; refuse a configuration that it refuses."""
+    try:
+        return kind(config)
+    except KafkaException as error:
+        raise UsageError(f"the client refuses its config: {error.args[0].str()}") from error
+
+
+def _ids(admin: AdminClient, client: Client | Writer, topics: Sequence[str]) -> dict[str, bytes]:
+    """Return the tags of topics whose ids the broker reports.
+
+    A consumer's client must not ask for a topic through ``admin``, which would create it.
+    """
+    cluster = client.list_topics(topics[0], timeout=PATIENCE)
     if cluster.controller_id not in cluster.brokers:
         return {}  # a cluster without a controller, such as a mock cluster, has no ids either
     found = {}
@@ -86,6 +109,19 @@ def _ids(admin: AdminClient, topics: Sequence[str]) -> dict[str, bytes]:
                 continue
             raise
     return found
+
+
+def _own_headers(headers: object) -> list[tuple[str, Any]]:
+    """Return a record's headers without the positions; refuse what is none."""
+    found = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        own = [(name, data) for name, data in found or () if name != HEADER]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        own = [(None, None)]
+    for name, data in own:
+        if not isinstance(name, str) or not isinstance(data, bytes | str | None):
+            raise UsageError(f"headers are {headers!r:.80}; give names with bytes or text")
+    return own
 
 
 class _Topic:
@@ -119,21 +155,22 @@ class Producer:
         self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
     ) -> None:
         wanted = {"enable.idempotence": True, "acks": "all"}
+        config = checked_config(config)
         allowed = {"enable.idempotence": (True, "true"), "acks": ("all", -1, "-1")}
         for name, values in allowed.items():
             if config.get(name, wanted[name]) not in values:
                 raise UsageError(
                     f"{name} is {config[name]!r}; order needs {wanted[name]!r}: leave it out"
                 )
-        if horizon is not None and not 0 < horizon < 1e9:
+        if horizon is not None and not is_time(horizon):
             raise UsageError(f"horizon is {horizon!r}; expected seconds greater than 0, or None")
-        config = {"linger.ms": 0, **config, **wanted}
+        options = {"linger.ms": 0, **config, **wanted}
         self.horizon, self.text = horizon, text
-        self._transactional = "transactional.id" in config
-        self._partitioner = str(config.get("partitioner", "consistent_random"))
+        self._transactional = "transactional.id" in options
+        self._partitioner = str(options.get("partitioner", "consistent_random"))
         #: The client's own producer, for everything that this class does not offer.
-        self.client = Writer(config)
-        self._plain = _clients(config)
+        self.client = _made(Writer, options)
+        self._plain = _clients(options)
         self._admin = AdminClient(self._plain)
         self._topics: dict[str, _Topic] = {}
         if self._transactional:
@@ -158,20 +195,20 @@ class Producer:
         """
         context = current() if context is None else context
         for what, data in (("value", value), ("key", key)):
-            if not isinstance(data, bytes | bytearray | memoryview | str | None):
+            if not isinstance(data, bytes | str | None):
                 raise UsageError(f"the {what} is of type {type(data).__name__}; give bytes or text")
+        stamped = _own_headers(headers)
         known = self._topic(topic)
         if isinstance(key, str):
             key = key.encode()
         if partition is None:
             partition = self._partition(known, key)
         target = Log(topic, partition, known.tag)
+        context.settled_by(self.settle)
         if context.must_wait(target):
             self._wait(context, target)
         now = time.time()
         stamp = context.begin(target, horizon=self.horizon, now=now)
-        own = headers.items() if isinstance(headers, Mapping) else headers or ()
-        stamped = [(name, data) for name, data in own if name != HEADER]
         stamped.append((HEADER, as_text(stamp).encode() if self.text else stamp))
 
         def told(error: KafkaError | None, message: Message) -> None:
@@ -184,7 +221,6 @@ class Producer:
             options["timestamp"] = timestamp
         if partition >= 0:
             options["partition"] = partition
-        context.settled_by(self.settle)
         try:
             self._produce(topic, value, key, options)
         except BaseException:
@@ -233,7 +269,9 @@ class Producer:
         context.report(target, offset, now, at=at)
 
     def _end_of(self, target: Log, now: float) -> tuple[int | None, float, str]:
-        client = Client({**self._plain, "group.id": "antecede-ends"})
+        # Beyond open transactions, such as the one that this write may be a part of.
+        beyond = {"group.id": "antecede-ends", "isolation.level": "read_uncommitted"}
+        client = Client({**self._plain, **beyond})
         try:
             _, end = client.get_watermark_offsets(
                 TopicPartition(target.topic, target.partition), timeout=PATIENCE
@@ -250,7 +288,7 @@ class Producer:
             return known
         try:
             found = self.client.list_topics(topic, timeout=PATIENCE).topics[topic]
-            tag = b"" if found.error else _ids(self._admin, [topic]).get(topic, b"")
+            tag = b"" if found.error else _ids(self._admin, self.client, [topic]).get(topic, b"")
         except KafkaException as error:
             raise BrokerError(f"cannot write to topic {topic!r}: {error.args[0].str()}") from error
         if found.error is not None:
@@ -396,8 +434,8 @@ class Consumer(Instance):
         self._finish = self._reader.finish
         self._closing = self._closed = False
         self._due = self._polled = self._looked = 0.0
+        self.client = _made(Client, {**self._config, "on_commit": self._on_commit})
         self._looker = _Looker(self._config)
-        self.client = Client({**self._config, "on_commit": self._on_commit})
         self._identify(time.monotonic())
         self.client.subscribe(
             self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -588,13 +626,15 @@ class Consumer(Instance):
         self._commit(waits=True)
         self._lost(client, partitions)
 
-    def _lost(self, _: Client, partitions: list[TopicPartition]) -> None:
+    def _lost(self, client: Client, partitions: list[TopicPartition]) -> None:
+        client.resume(partitions)  # or those that are paused stay so when they come back
         for one in partitions:
             self._reader.revoke(one.topic, one.partition)
 
 
 def _checked_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the client's configuration; refuse settings that would break the order."""
+    config = checked_config(config)
     if not config.get("group.id"):
         raise UsageError("the config has no group.id; give the name of the consumer group")
     for name in ("enable.auto.commit", "enable.auto.offset.store"):
@@ -638,7 +678,7 @@ class _Looker:
 
     def tags(self, topics: Sequence[str]) -> dict[str, bytes]:
         """Return the tags of topics."""
-        return _ids(self._admin, topics)
+        return _ids(self._admin, self._client, topics)
 
     @property
     def is_asking(self) -> bool:
