@@ -1,5 +1,8 @@
 """The adapter of aiokafka, on the mock cluster: what a client does at awkward moments."""
 
+# White box: it looks into private attributes.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import asyncio
@@ -132,3 +135,84 @@ def test_what_is_wrong_with_a_record_is_counted_and_marked() -> None:
         assert (metrics.refused, metrics.lost, metrics.gave_up) == (2, 301, 0)
 
     serve(work, "a", "b")
+
+
+def test_a_consumer_that_is_not_started_says_so() -> None:
+    from antecede.errors import UsageError
+    from antecede.logs.aiokafka import Consumer
+
+    async def main() -> None:
+        async for _ in Consumer({"bootstrap_servers": "nowhere", "group_id": "g"}, ["a"]):
+            pass
+
+    with pytest.raises(UsageError, match="the consumer is not started; use it as"):
+        asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_a_log_that_comes_back_is_not_committed_below_what_others_committed() -> None:
+    """They went on to 200; a commit of 100 would never be corrected while the log is idle."""
+    from antecede.logs.aiokafka import Consumer
+
+    async def main() -> None:
+        from aiokafka import TopicPartition
+        from aiokafka.structs import OffsetAndMetadata
+
+        one = TopicPartition("a", 0)
+        commits: list[int] = []
+        reader = Consumer({"group_id": "g"}, ["a"])
+
+        class Client:
+            def assignment(self) -> set[Any]:
+                return {one}
+
+            async def commit(self, offsets: Any) -> None:
+                commits.extend(offset for offset, _ in offsets.values())
+
+            async def list_consumer_group_offsets(self, *_: Any, **__: Any) -> Any:
+                await reader._commit()  # the other task commits meanwhile
+                return {one: OffsetAndMetadata(200, "antecede")}
+
+        client: Any = Client()
+        reader.client = reader._admin = client
+        reader._gate.reached(Log("a"), 100)
+        await reader._assigned({one})
+        await reader._commit()
+        assert commits == [200]
+
+    asyncio.run(main())
+
+
+def test_ends_are_asked_again_after_a_client_failed_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from aiokafka.errors import KafkaConnectionError
+
+    from antecede.logs import aiokafka
+
+    class Client:
+        starts = 0
+
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        async def start(self) -> None:
+            Client.starts += 1
+            if Client.starts == 1:
+                raise KafkaConnectionError
+
+        async def stop(self) -> None:
+            pass
+
+        async def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+            assert Client.starts == 2
+            return dict.fromkeys(partitions, 7)
+
+    monkeypatch.setattr(aiokafka, "AIOKafkaConsumer", Client)
+
+    async def main() -> None:
+        reader = aiokafka.Consumer({"group_id": "g"}, ["a"])
+        with pytest.raises(KafkaConnectionError):
+            await reader._end_offsets([Log("a")])
+        assert await reader._end_offsets([Log("a")]) == {Log("a"): 7}
+
+    asyncio.run(main())

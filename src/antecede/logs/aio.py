@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Self, TypeVar
 
-from antecede.errors import BrokerError, CauseMissingError
+from antecede.errors import BrokerError, CauseMissingError, UsageError
 from antecede.logs.positions import Context, Log, current
 
 T = TypeVar("T")
@@ -102,6 +102,8 @@ class Tasks:
 
     async def iterate(self, take: Callable[[], T | None]) -> AsyncIterator[T]:
         """Yield what ``take`` returns, until :meth:`stop`."""
+        if not self._tasks and not self._is_over:
+            raise UsageError("the consumer is not started; use it as `async with Consumer(...)`")
         while True:
             if isinstance(self._failure, CauseMissingError):  # the caller may catch it and continue
                 failure, self._failure = self._failure, None

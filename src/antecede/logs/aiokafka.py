@@ -28,7 +28,17 @@ from antecede.logs import reader as reading
 from antecede.logs.aio import Started, Tasks, writing
 from antecede.logs.murmur import murmur2
 from antecede.logs.positions import HEADER, Context, Log, as_text
-from antecede.logs.reader import MARK, Instance, OnLimit, Order, Place, Reader, foreign
+from antecede.logs.reader import (
+    MARK,
+    Instance,
+    OnLimit,
+    Order,
+    Place,
+    Reader,
+    checked_config,
+    foreign,
+    is_time,
+)  # fmt: skip
 
 #: Seconds between two commits, and between two look-ups of the group's progress.
 PACE: Final = 0.01
@@ -64,10 +74,13 @@ class Producer(Started):
     def __init__(
         self, config: Mapping[str, Any], *, horizon: float | None = None, text: bool = False
     ) -> None:
+        config = checked_config(config)
         if config.get("enable_idempotence", True) is not True:
             raise UsageError("enable_idempotence is off; order needs it: leave it out")
         if config.get("acks", "all") not in ("all", -1):
             raise UsageError(f"acks is {config['acks']!r}; order needs 'all': leave it out")
+        if horizon is not None and not is_time(horizon):
+            raise UsageError(f"horizon is {horizon!r}; expected seconds greater than 0, or None")
         self.horizon, self.text = horizon, text
         self._has_partitioner = "partitioner" in config
         self._config = {**config, "enable_idempotence": True, "acks": "all"}
@@ -173,6 +186,7 @@ class Consumer(Instance, Started):
         on_limit: OnLimit = "mark",
         events: str | os.PathLike[str] | None = None,
     ) -> None:
+        config = checked_config(config)
         if not config.get("group_id"):
             raise UsageError("the config has no group_id; give the name of the consumer group")
         if config.get("enable_auto_commit", False):
@@ -187,6 +201,8 @@ class Consumer(Instance, Started):
         self._reader: Reader[Record] = Reader(self._gate, order, on_limit, self._events)
         self._tasks = Tasks(self._topics)
         self._marks: dict[Place, int] = {}
+        #: Logs taken over, until we know what the group has published for them.
+        self._fresh: set[Place] = set()
         self.client: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._ends: AIOKafkaConsumer | None = None
@@ -345,8 +361,13 @@ class Consumer(Instance, Started):
         if not logs:
             return {}
         if self._ends is None:
-            self._ends = AIOKafkaConsumer(**_connection(self._config))
-            await self._ends.start()
+            client = AIOKafkaConsumer(**_connection(self._config))
+            try:
+                await client.start()
+            except BaseException:  # the next question starts another one
+                await client.stop()
+                raise
+            self._ends = client
         found = await self._ends.end_offsets([TopicPartition(k.topic, k.partition) for k in logs])
         return {Log(one.topic, one.partition): end for one, end in found.items()}
 
@@ -354,6 +375,11 @@ class Consumer(Instance, Started):
         assert self.client is not None
         gate = self._gate
         found = gate.publish()
+        # What we knew of a log that comes back may be below what others have committed since.
+        fresh = [place for place in found if place[:2] in self._fresh]
+        gate.not_published(fresh)
+        for place in fresh:
+            del found[place]
         if not found:
             return
         self.metrics.commits += 1
@@ -369,9 +395,12 @@ class Consumer(Instance, Started):
         for place in places:
             self._take_over(place)
         if places:
-            with suppress(KafkaError, TimeoutError):  # the first fetch will show it
-                found = await self._published(places, warns=False)
-                self._gate.learn(found)
+            try:
+                with suppress(KafkaError, TimeoutError):  # the first fetch will show it
+                    found = await self._published(places, warns=False)
+                    self._gate.learn(found)
+            finally:
+                self._fresh.difference_update(places)
 
     def _take_over(self, place: Place) -> None:
         """Take over a log, before the first await: the client fetches while it calls us.
@@ -382,6 +411,7 @@ class Consumer(Instance, Started):
         is_ours = TopicPartition(*place) in self.client.assignment()
         if is_ours and Log(*place) not in self._reader.assigned:
             self._marks.pop(place, None)
+            self._fresh.add(place)
             self._reader.assign(*place, None)
 
     async def _revoked(self, partitions: set[TopicPartition]) -> None:
@@ -390,6 +420,7 @@ class Consumer(Instance, Started):
             await self._commit()
         finally:
             for one in partitions:
+                self._fresh.discard((one.topic, one.partition))
                 self._reader.revoke(one.topic, one.partition)
 
 
