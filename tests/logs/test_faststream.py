@@ -84,3 +84,46 @@ def test_what_a_middleware_cannot_do_is_refused() -> None:
         Causal(["a"], on_limit="raise")
     with pytest.raises(UsageError, match="order is 'on'"):
         Causal(["a"], order="on")  # type: ignore[arg-type] # that is the point
+
+
+def test_what_a_handler_returns_follows_from_its_record_and_a_batch_counts_in_full() -> None:
+    from aiokafka import AIOKafkaConsumer
+    from faststream import AckPolicy
+    from faststream.kafka import KafkaBroker
+
+    from antecede.logs.faststream import Causal
+    from antecede.logs.positions import HEADER, Positions
+
+    async def main(servers: str) -> dict[str, dict[str, int]]:
+        causal = Causal(["a"])
+        broker = KafkaBroker(servers, middlewares=[causal], logger=None)
+
+        @broker.subscriber(
+            "a", group_id="g", auto_offset_reset="earliest", ack_policy=AckPolicy.NACK_ON_ERROR
+        )
+        @broker.publisher("b")
+        async def handle(body: str) -> str:
+            return body
+
+        await broker.connect()
+        with context():
+            await broker.publish("x", "a", partition=0)
+        with context():
+            await broker.publish_batch("1", "2", "3", topic="c", partition=0)
+            await broker.publish("after", "d")
+        await broker.start()
+        found: dict[str, dict[str, int]] = {}
+        async with AIOKafkaConsumer(
+            "b", "d", bootstrap_servers=servers, auto_offset_reset="earliest", group_id="look"
+        ) as reader:
+            while len(found) < 2:
+                message = await reader.getone()
+                needs = Positions.decode(dict(message.headers)[HEADER])
+                found[message.topic] = {str(log): offset for log, offset in needs.items()}
+        await broker.stop()
+        assert list(causal.gate.progress.values()) == [1]
+        return found
+
+    with mock_cluster("a", "b", "c", "d") as servers:
+        found = asyncio.run(asyncio.wait_for(main(servers), 60))
+    assert found == {"b": {"a/0": 1}, "d": {"c/0": 3}}

@@ -18,7 +18,7 @@ from aiokafka import TopicPartition
 from faststream import BaseMiddleware
 from faststream.exceptions import NackMessage
 
-from antecede.errors import HeaderError, UsageError
+from antecede.errors import ContextEndedError, HeaderError, UsageError
 from antecede.logs.aio import writing
 from antecede.logs.events import Events
 from antecede.logs.gate import Gate, Metrics
@@ -26,6 +26,8 @@ from antecede.logs.positions import HEADER, SCOPE, Context, Log, Positions, as_t
 from antecede.logs.reader import MARK, OnLimit, Order, checked, log
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from faststream._internal.context.repository import ContextRepo
 
 #: Seconds until a returned record may come again.
@@ -126,11 +128,13 @@ class Causal:
 class _Scope(BaseMiddleware[Any, Any]):
     """The middleware of one message."""
 
-    __slots__ = ("_causal",)
+    __slots__ = ("_causal", "_done", "_past")
 
     def __init__(self, msg: Any, /, *, context: ContextRepo, causal: Causal) -> None:
         super().__init__(msg, context=context)
         self._causal = causal
+        self._past: Context | None = None
+        self._done: tuple[Log, int, Positions] | None = None
 
     async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
         """Handle a message after its causes, or return it."""
@@ -142,25 +146,48 @@ class _Scope(BaseMiddleware[Any, Any]):
         if causal.order != "off" and not await causal.may_start(msg, place, needs):
             await asyncio.sleep(PAUSE)
             raise NackMessage
-        scope = Context()
+        self._past = scope = Context()
         scope.read(place, raw.offset, needs, raw.timestamp / 1000)
         token = SCOPE.set(scope)
         try:
             result = await call_next(msg)
+            scope.settle()
         finally:
             SCOPE.reset(token)
-        causal.gate.done(place, raw.offset)
-        if causal.events is not None:
-            causal.events.processed(place, raw.offset, needs)
+        self._done = place, raw.offset, needs
         return result
 
+    async def after_processed(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_val: BaseException | None = None,
+        exc_tb: TracebackType | None = None,
+    ) -> bool | None:
+        """Count a message as processed, after what its handler returned is published."""
+        if exc_type is None and self._done is not None:
+            place, offset, needs = self._done
+            self._causal.gate.done(place, offset)
+            if self._causal.events is not None:
+                self._causal.events.processed(place, offset, needs)
+        return await super().after_processed(exc_type, exc_val, exc_tb)
+
     async def publish_scope(self, call_next: Callable[[Any], Awaitable[Any]], cmd: Any) -> Any:
-        """Stamp what is published, and wait for its acknowledgement (rule W)."""
+        """Stamp what is published, and wait for its acknowledgement (rule W).
+
+        What a handler returns to a publisher is published after it, by the middleware of its
+        message.
+        """
         target = Log(cmd.destination, -1)
-        async with writing(target, None, own=True) as (stamp, scope):
+        async with writing(target, self._past, own=True) as (stamp, scope):
             cmd.headers[HEADER] = as_text(stamp)
             sent = await call_next(cmd)
             if asyncio.isfuture(sent):
                 sent = await sent
-        scope.report(target, sent.offset, time.time(), at=Log(sent.topic, sent.partition))
+            at = Log(sent.topic, sent.partition)
+            if sent.offset < 0:
+                raise ContextEndedError(
+                    f"the broker had a record of {at.topic} already and does not tell its offset"
+                )
+            last = sent.offset + max(1, len(cmd.batch_bodies)) - 1  # of a batch, it has the first
+        scope.report(target, last, time.time(), at=at)
         return sent
