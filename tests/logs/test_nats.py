@@ -225,3 +225,37 @@ def test_a_message_may_be_completed_twice_and_after_it_failed(tmp_path: Path) ->
             assert one.metrics.failed_look_ups == 0
 
     serve(tmp_path, work, a="a.*")
+
+
+def test_a_durable_with_several_filters_or_with_another_one(tmp_path: Path) -> None:
+    """Gaps between several subjects are looked into; a filter that does not hold is refused."""
+    from nats.js.api import AckPolicy, ConsumerConfig
+
+    from antecede.logs.nats import Consumer, Producer
+
+    async def work(url: str, manager: Any) -> None:
+        for name, subjects in (("g", ["a.>", "c.>"]), ("all", None)):
+            made = ConsumerConfig(
+                durable_name=name, ack_policy=AckPolicy.EXPLICIT, filter_subjects=subjects
+            )
+            await manager.add_consumer("one", made)
+        wrong = {"servers": url, "durable": "all", "filters": {"one": "a.>"}}
+        with pytest.raises(UsageError, match=r"is there with the filter >, not a\.>"):
+            async with Consumer(wrong, ["one"]):
+                pass
+        async with (
+            Producer({"servers": url}) as producer,
+            Consumer({"servers": url, "durable": "g"}, ["one", "two"], limit=20) as reader,
+        ):
+            with context():
+                await producer.send("a.x", b"a1")
+            assert [r.value for r in await take(reader, 1)] == [b"a1"]
+            with context():
+                await producer.send("b.x", b"b2")
+                await producer.send("b.x", b"b3")
+                await producer.send("s.x", b"s")
+                await producer.send("c.x", b"c4")
+            assert [r.value for r in await take(reader, 2)] == [b"s", b"c4"]
+            assert reader.metrics.lost == reader.metrics.gave_up == 0
+
+    serve(tmp_path, work, one="a.> b.> c.>", two="s.>")

@@ -25,7 +25,16 @@ from antecede.errors import BrokerError, UsageError
 from antecede.logs import reader as reading
 from antecede.logs.aio import Started, Tasks, writing
 from antecede.logs.positions import HEADER, Context, Log, as_text, tag_of
-from antecede.logs.reader import Instance, OnLimit, Order, log, refuse, start_without
+from antecede.logs.reader import (
+    Instance,
+    OnLimit,
+    Order,
+    checked_config,
+    is_time,
+    log,
+    refuse,
+    start_without,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -106,8 +115,10 @@ class Producer(Started):
     """
 
     def __init__(self, config: Mapping[str, Any], *, horizon: float | None = None) -> None:
+        if horizon is not None and not is_time(horizon):
+            raise UsageError(f"horizon is {horizon!r}; expected seconds greater than 0, or None")
         self.horizon = horizon
-        self._config = dict(config)
+        self._config = checked_config(config)
         self.client: Client | None = None
         self._stream: JetStreamContext | None = None
         self._streams: _Streams | None = None
@@ -203,6 +214,7 @@ class Consumer(Instance, Started):
         on_limit: OnLimit = "mark",
         events: str | os.PathLike[str] | None = None,
     ) -> None:
+        config = checked_config(config)
         if not config.get("durable"):
             raise UsageError(
                 "the config has no durable; give the name of the group's durable consumers"
@@ -213,6 +225,8 @@ class Consumer(Instance, Started):
         )  # fmt: skip
         self._config = dict(config)
         self._filters: dict[str, str] = dict(config.get("filters") or {})
+        #: The subjects that the durable consumer of each stream has.
+        self._subjects: dict[str, list[str]] = {}
         self._ack_wait = float(config.get("ack_wait", 30.0))
         self._records: dict[str, dict[int, Record]] = {name: {} for name in self._topics}
         self._held: dict[Key, Record] = {}
@@ -262,8 +276,14 @@ class Consumer(Instance, Started):
                 "; order needs one that acknowledges each message: ack_policy explicit"
             )
         self._ack_wait = min(self._ack_wait, info.config.ack_wait or self._ack_wait)
-        if info.config.filter_subject:
-            self._filters[name] = info.config.filter_subject
+        one = info.config.filter_subject
+        found = list(info.config.filter_subjects or ([one] if one else []))
+        if subject and found != [subject]:
+            raise UsageError(
+                f"consumer {self.group!r} of stream {name!r} is there with the filter "
+                f"{', '.join(found) or '>'}, not {subject}; leave the filter out, or change one"
+            )
+        self._subjects[name] = found or [">"]
 
     async def _identify(self) -> None:
         assert self._streams is not None
@@ -453,12 +473,13 @@ class Consumer(Instance, Started):
         assert self._stream is not None
         self.metrics.look_ups += 1
         state = (await self._stream.stream_info(place.topic)).state
-        subject = self._filters.get(place.topic, ">")
-        try:
-            found = await self._stream.get_msg(place.topic, seq=floor, subject=subject, next=True)
-            reached = int(found.seq or floor)
-        except NotFoundError:
-            reached = state.last_seq + 1
+        reached = state.last_seq + 1
+        for subject in self._subjects[place.topic]:
+            with suppress(NotFoundError):
+                found = await self._stream.get_msg(
+                    place.topic, seq=floor, subject=subject, next=True
+                )
+                reached = min(reached, int(found.seq or floor))
         self._gate.learn({place: reached})
         if self._gate.doubts(asked):
             self._gate.ends({place: state.last_seq + 1}, asked)
