@@ -16,6 +16,7 @@ from tests.inbox.test_inbox import Clock, handle
 
 if TYPE_CHECKING:
     from tests.inbox.conftest import Make
+    from tests.support.postgres_server import PostgresServer
 
 
 def refused(call: Any, said: str, error: type[AntecedeError] = UsageError) -> None:
@@ -76,6 +77,16 @@ def test_causes_of_a_send_must_be_a_list(causes: Any, make: Make) -> None:
 def test_a_place_that_cannot_be_is_refused(place: str) -> None:
     with pytest.raises(UsageError):
         Inbox(place, topics={"a"})
+
+
+def test_postgresql_says_what_it_cannot_hold(postgres: PostgresServer) -> None:
+    for name in ("joe's", '"', "50%", "who?", "$$", "a\\"):
+        refused(lambda name=name: Inbox(postgres.url(), name=name, topics={"a"}), "has none of")
+    long = "\N{SNOWMAN}" * 1024
+    with Inbox(postgres.url(), name="long names", topics={"a"}) as inbox:
+        refused(lambda: inbox.offer(long), "has 3,074 bytes; in PostgreSQL")
+        refused(lambda: inbox.offer("1", causes=[long]), "has 3,074 bytes; in PostgreSQL")
+        assert handle(inbox.offer("x" * 1024)) == ["a/" + "x" * 1024]
 
 
 @pytest.mark.parametrize("version", [None, "abc"])

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from antecede.errors import StoreError, UsageError
+from antecede.errors import StoreError, UsageError, shown
 from antecede.inbox.causes import Entry
 from antecede.inbox.stores.sql import (
     COLUMNS,
@@ -39,6 +39,8 @@ from antecede.inbox.stores.sql import (
 T = TypeVar("T")
 #: PostgreSQL's names have at most 63 bytes.
 NAME_BYTES_MAX: Final = 50
+#: What an entry of its indexes holds of a key.
+KEY_BYTES_MAX: Final = 2600
 OPTIONS: Final[dict[str, Any]] = {
     "application_name": "antecede inbox",
     "connect_timeout": 10,
@@ -233,6 +235,8 @@ class Postgres:
             raise UsageError(
                 f"name is {name!r}; a name of at most {NAME_BYTES_MAX} bytes fits PostgreSQL"
             )
+        if odd := "".join(sorted(set(name) & set("'\"$%?\\"))):
+            raise UsageError(f"name is {name!r}; a name in PostgreSQL has none of {odd}")
         self._url = url
         try:
             parts = urlsplit(url)
@@ -395,6 +399,7 @@ class Postgres:
             self.undo(link)
 
     def offer(self, entry: Entry) -> str:
+        _check_keys(entry.key, *entry.needs)
         values = (entry.key, "\n".join(entry.causes), list(entry.needs), entry.form, entry.body,
                   entry.came, entry.sent, entry.is_old, entry.is_shadow)  # fmt: skip
         # Repeating the offer is harmless: if the first attempt succeeded, this one is a duplicate.
@@ -420,6 +425,7 @@ class Postgres:
     def done(self, link: Link, taken: Entry, now: float, sends: Sequence[Any]) -> None:
         assert isinstance(link, PostgresLink)
         try:
+            _check_keys(*(row[0] for row in sends))
             with self._told(WRITE):
                 if link.connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
                     self._refuse_transaction(link, taken)
@@ -498,3 +504,13 @@ class Postgres:
             old, self._free = self._free, []
         for link in old:
             link.connection.close()
+
+
+def _check_keys(*keys: str) -> None:
+    """Refuse a key that no index can hold."""
+    for key in keys:
+        if len(key) * 4 > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
+            raise UsageError(
+                f"{shown(key)} has {len(key.encode()):,} bytes; in PostgreSQL, a topic and an id "
+                f"have at most {KEY_BYTES_MAX:,} together"
+            )
