@@ -137,6 +137,24 @@ def test_what_was_here_before_is_not_lost() -> None:
     assert (delivery.message, delivery.unmet) == (("a", 3), (Need("a", 2),))
 
 
+@pytest.mark.parametrize("protocol", ordered())
+def test_what_becomes_ready_and_then_waits_for_a_late_message_is_woken_by_it(protocol: str) -> None:
+    a, b, c = (antecede.endpoint(protocol, process=p, members=MEMBERS, pull=True) for p in MEMBERS)
+    b.receive(a.send(["b", "c"]).packets[0])
+    b.take()
+    one, two, three = (b.send(["c"]).packets[0] for _ in range(3))
+    c.receive(three)
+    c.skip("a", 1)
+    taken: list[str] = []
+    for packet in (two, one):
+        c.receive(packet)
+        taken += [str(d.message) for d in c.take().deliveries]
+    while found := c.take().deliveries:
+        taken += [str(d.message) for d in found]
+    assert sorted(taken) == ["b:1", "b:2", "b:3"]
+    assert c.held == 0
+
+
 def test_what_came_after_a_skip_is_still_lost_at_the_next_one() -> None:
     ends = group("central", ("a", "b", "c", "d"))
     relay, d = ends["a"], ends["d"]

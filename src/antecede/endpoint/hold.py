@@ -128,7 +128,9 @@ class Hold:
     def wake_for(self, key: int) -> list[int]:
         """Return the arrivals, in order, that waited for exactly this key."""
         place = key & self._low
-        heap = self.waiting.pop(place, [])
+        if self.waiting.get(place, [(key + 1, 0)])[0][0] > key:
+            return []
+        heap = self.waiting.pop(place)
         rest = [pair for pair in heap if pair[0] != key]
         if rest:
             heapify(rest)

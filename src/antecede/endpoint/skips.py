@@ -160,11 +160,9 @@ class Skips:
             firsts.setdefault(self._rules.me, seq)
 
     def taken(self, packet: Packet) -> None:
-        """Wake packets that wait for this one, though lost ones before it keep ``reached`` low."""
-        key = self._rules.key(packet)
-        if key > self._rules.reached[key & self._rules.low]:
-            for arrival in self._hold.wake_for(key):
-                self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
+        """Wake packets that wait for this one, though ``reached`` is lower, or passed it before."""
+        for arrival in self._hold.wake_for(self._rules.key(packet)):
+            self._hold.file(arrival, self.blocker(self._hold.packets[arrival]))
 
     def keep(self, saved: Saved) -> None:
         """Save or restore what is lost, and what depends on it."""
