@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from antecede.errors import AntecedeError, StoreError, UsageError
-from antecede.inbox import AsyncInbox, Inbox
+from antecede.inbox import AsyncInbox, Inbox, Offer, Outgoing
 from antecede.inbox.stores import memory, sqlite
 from tests.inbox.test_inbox import handle
 
@@ -172,3 +172,58 @@ def test_a_handler_may_offer_to_another_inbox_of_asyncio(tmp_path: Path) -> None
         return state
 
     assert asyncio.run(offer()) == "ready"
+
+
+@pytest.mark.parametrize("place", [None, "x.db"])
+def test_messages_of_a_list_wait_for_their_turn_in_asyncio(
+    place: str | None, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with AsyncInbox(place and tmp_path / place, topics={"a"}) as inbox:
+            await inbox.offer("1")
+            await inbox.offer("2")
+            messages = [message async for message in inbox.ready()]
+
+            async def write(message: Any) -> None:
+                async with message as transaction:
+                    await asyncio.sleep(0.05)
+                    await transaction.execute("CREATE TABLE IF NOT EXISTS listed(x)")
+
+            await asyncio.gather(*map(write, messages), inbox.take(Offer("3")))
+            assert (await inbox.report()).done == 2
+
+    asyncio.run(run())
+
+
+def test_a_relay_inside_a_relay_leaves_the_outbox_to_it(make: Make) -> None:
+    inbox = make()
+    went: list[str] = []
+
+    def publish(out: Outgoing) -> None:
+        for message in inbox.offer(**out.offer()):
+            with message as transaction:
+                if message.id != "3":
+                    transaction.send("b", id=str(int(message.id) + 1))
+        assert inbox.relay(publish) == 0
+        went.append(out.id)
+
+    for message in inbox.offer("0", topic="a"):
+        with message as transaction:
+            transaction.send("b", id="1")
+    assert inbox.relay(publish) == 3
+    assert went == ["1", "2", "3"]
+
+
+def test_a_relay_inside_a_relay_of_asyncio_leaves_the_outbox_to_it() -> None:
+    async def run() -> None:
+        async with AsyncInbox(None, topics={"a"}) as inbox:
+
+            async def publish(_: Outgoing) -> None:
+                assert await inbox.relay(publish) == 0
+
+            async for message in inbox.offer("1"):
+                async with message as transaction:
+                    transaction.send("b")
+            assert await asyncio.wait_for(inbox.relay(publish), 5) == 1
+
+    asyncio.run(run())

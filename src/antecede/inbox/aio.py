@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -48,6 +48,7 @@ class AsyncMessage:
 
     def __init__(self, inbox: AsyncInbox, message: Message) -> None:
         self._inbox, self._message = inbox, message
+        self._turn = AsyncExitStack()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._message, name)
@@ -56,12 +57,19 @@ class AsyncMessage:
         return repr(self._message)
 
     async def __aenter__(self) -> AsyncTransaction:
-        return AsyncTransaction(self._inbox, self._message.enter())
+        if self._message.is_closed:  # It was given back, and is taken again.
+            await self._turn.enter_async_context(self._inbox.writing())
+        try:
+            return AsyncTransaction(self._inbox, self._message.enter())
+        except BaseException:
+            await self._turn.aclose()
+            raise
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._message.exit()
         end = self._message.finish if error is None else lambda: self._message.fail(error)
-        await self._inbox.call(end)
+        async with self._turn:
+            await self._inbox.call(end)
 
 
 class Offering:
@@ -168,7 +176,7 @@ class AsyncInbox(Opened):
             raise
 
     @asynccontextmanager
-    async def _writing(self, name: str = "") -> AsyncIterator[None]:
+    async def writing(self, name: str = "") -> AsyncIterator[None]:
         """Give back what this task took but did not handle; wait to be the one writer, if any."""
         last = self._last.get(_task())
         if last is not None and self._desk.must_leave(last, name):
@@ -200,7 +208,7 @@ class AsyncInbox(Opened):
         """Keep a message, and do the upkeep that is due; return its state, or ``"duplicate"``."""
         desk, state = self._desk, ""
         entry = None if offer is None else desk.policy.entry(*offer)
-        async with self._writing():
+        async with self.writing():
             if entry is not None:
                 state = await self.call(desk.take, entry)
             if desk.policy.period is None and self._fetch is None:
@@ -210,7 +218,7 @@ class AsyncInbox(Opened):
         if missing and self._fetch is not None:
             found = self._fetch(missing)
             found = await found if isinstance(found, Awaitable) else found
-            async with self._writing():
+            async with self.writing():
                 await self.call(desk.take_fetched, found)
         return state
 
@@ -224,7 +232,7 @@ class AsyncInbox(Opened):
                 store.abandon(taken)
 
         while True:
-            async with self._writing():
+            async with self.writing():
                 taken = await self.call(store.begin, left, undo=undo)
                 if taken is None:
                     return
@@ -241,7 +249,7 @@ class AsyncInbox(Opened):
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:
         """Commit everything that this task does inside the block at once, at its end (SQLite)."""
-        async with self._writing():
+        async with self.writing():
             group = self._desk.store.group()
 
             def undo(error: BaseException | None) -> None:
@@ -269,17 +277,17 @@ class AsyncInbox(Opened):
 
     async def release(self, id: str) -> None:
         """Release a message without its missing causes; ``id`` may be ``topic/id``."""
-        async with self._writing(id):
+        async with self.writing(id):
             await self.call(self._desk.release, id)
 
     async def park(self, id: str, reason: str = "by hand") -> None:
         """Keep a message for a person."""
-        async with self._writing(id):
+        async with self.writing(id):
             await self.call(self._desk.park, id, reason)
 
     async def retry(self, id: str) -> None:
         """Treat a parked message as if it arrived now."""
-        async with self._writing(id):
+        async with self.writing(id):
             await self.call(self._desk.retry, id)
 
     async def report(self) -> Report:
@@ -291,22 +299,23 @@ class AsyncInbox(Opened):
         self._desk.must_leave(current.get())
         check_callable("publish", publish)
         relay, is_more = Relay(self._desk, limit), True
-        while is_more:
-            async with self._relaying:
-                try:
-                    due = await self.call(relay.begin)
-                    for one in filter(relay.may_go, due):
-                        with relay.going(one):
-                            done = publish(one)
-                            if isinstance(done, Awaitable):
-                                await done
-                finally:
+        with relay.alone() as is_alone:
+            while is_more and is_alone:
+                async with self._relaying:
                     try:
-                        async with self._writing():
-                            await self.call(relay.end)
+                        due = await self.call(relay.begin)
+                        for one in filter(relay.may_go, due):
+                            with relay.going(one):
+                                done = publish(one)
+                                if isinstance(done, Awaitable):
+                                    await done
                     finally:
-                        await self.call(relay.close)
-            is_more = bool(due)
+                        try:
+                            async with self.writing():
+                                await self.call(relay.end)
+                        finally:
+                            await self.call(relay.close)
+                is_more = bool(due)
         return relay.result()
 
     async def events(self, path: str | os.PathLike[str]) -> int:

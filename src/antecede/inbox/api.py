@@ -48,6 +48,8 @@ CausesOf = Callable[[Any], Iterable[object] | None]
 
 #: The message that is being handled here, which is a cause of everything sent meanwhile.
 current: ContextVar[Message | None] = ContextVar("antecede_message", default=None)
+#: The inboxes whose outbox is being published here.
+relaying: ContextVar[tuple[Desk, ...]] = ContextVar("antecede_relaying", default=())
 
 
 def current_causes() -> tuple[str, ...]:
@@ -431,6 +433,16 @@ class Relay:
         self._batch: AbstractContextManager[list[Outgoing]] | None = None
         self._count = 0
 
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Give whether to publish: inside another relay's ``publish``, that one goes on with it."""
+        outer = relaying.get()
+        token = relaying.set((*outer, self._desk))
+        try:
+            yield self._desk not in outer
+        finally:
+            relaying.reset(token)
+
     def begin(self) -> list[Outgoing]:
         """Lock out other relays, and return the next sends that have not failed yet."""
         room = int(min(RELAY_BATCH, self._left)) + len(self._failed) if self._left > 0 else 0
@@ -803,15 +815,16 @@ class Inbox(Opened):
         self._desk.leave_last()
         check_callable("publish", publish)
         relay, is_more = Relay(self._desk, limit), True
-        while is_more:
-            try:
-                due = relay.begin()
-                for one in filter(relay.may_go, due):
-                    with relay.going(one):
-                        publish(one)
-            finally:
-                relay.end()
-            is_more = bool(due)
+        with relay.alone() as is_alone:
+            while is_more and is_alone:
+                try:
+                    due = relay.begin()
+                    for one in filter(relay.may_go, due):
+                        with relay.going(one):
+                            publish(one)
+                finally:
+                    relay.end()
+                is_more = bool(due)
         return relay.result()
 
     def events(self, path: str | os.PathLike[str]) -> int:
