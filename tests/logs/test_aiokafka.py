@@ -216,3 +216,19 @@ def test_ends_are_asked_again_after_a_client_failed_to_start(
         assert await reader._end_offsets([Log("a")]) == {Log("a"): 7}
 
     asyncio.run(main())
+
+
+def test_a_missing_cause_does_not_hide_that_reading_has_ended() -> None:
+    from antecede.errors import BrokerError, CauseMissingError
+    from antecede.logs.aio import Tasks
+
+    async def main() -> None:
+        tasks = Tasks(["a"])
+        tasks.start(asyncio.Event().wait)  # type: ignore[arg-type] # it never ends
+        tasks.fail(OSError("gone"))
+        tasks.fail(CauseMissingError("late"))
+        with pytest.raises(BrokerError, match="gone"):
+            await anext(tasks.iterate(lambda: None))
+        await tasks.end()
+
+    asyncio.run(asyncio.wait_for(main(), 10))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antecede.errors import CauseMissingError, ContextEndedError, HeaderError, UsageError
 from antecede.logs import Context, Gate, Log, Positions, context, current, handling
 from antecede.logs.positions import BYTES_MAX, ENTRIES_MAX, as_text, tag_of
-from antecede.logs.reader import Reader, Record, checked
+from antecede.logs.reader import Order, Reader, Record, checked
 from tests.logs.model import VARIANTS, Rules, campaign
 
 A, B, C = Log("a"), Log("b"), Log("c")
@@ -281,8 +281,9 @@ def test_names_decide_where_one_side_knows_no_id() -> None:
     assert gate.offer(B, 0, Positions({Log("a", 0, tag_of("id")): 4}), now=0) is None
 
 
-def test_an_unreadable_header_is_counted_and_marked_and_stops_nothing() -> None:
-    reader: Reader[Record] = Reader(Gate(["a"]))
+@pytest.mark.parametrize("order", ["enforce", "shadow", "off"])
+def test_an_unreadable_header_is_counted_and_marked_and_stops_nothing(order: Order) -> None:
+    reader: Reader[Record] = Reader(Gate(["a"], shadow=order != "enforce"), order)
     reader.assign("a", 0, None)
     reader.put(("a", 0), Record(A, 0, None, b"\x07junk", None, reader.finish))
     record = reader.take(0)

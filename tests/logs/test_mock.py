@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from antecede.cli.main import app
-from antecede.errors import UsageError
+from antecede.errors import BrokerError, ContextEndedError, UsageError
 from antecede.logs.murmur import murmur2
-from antecede.logs.positions import Log, Positions, context, handling
+from antecede.logs.positions import Context, Log, Positions, context, handling
 from tests.logs.brokers import QUICK, mock_cluster
 
 pytest.importorskip("confluent_kafka", reason="needs confluent-kafka")
@@ -267,6 +267,54 @@ def test_partitions_are_those_that_the_client_would_choose(kind: str) -> None:
         theirs.flush()
     assert len(found) == 50
     assert all(len(places) == 2 and len(set(places)) == 1 for places in found.values())
+
+
+@pytest.mark.parametrize("kind", ["consistent", "murmur2", "murmur2_random"])
+@pytest.mark.parametrize("key", [None, b""])
+def test_no_key_and_an_empty_one_go_where_the_client_would_write(
+    kind: str, key: bytes | None
+) -> None:
+    from confluent_kafka import Producer as Plain
+
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("keys") as servers:
+        config = {"bootstrap.servers": servers, "partitioner": kind, "log_level": 0}
+        ours, theirs = Producer(config), Plain(config)
+        found: list[set[int | None]] = [set(), set()]
+        for _ in range(200):
+            with context():
+                ours.send(
+                    "keys", "x", key=key, on_delivery=lambda _, m: found[0].add(m.partition())
+                )
+        theirs.produce("keys", "x", key, on_delivery=lambda _, m: found[1].add(m.partition()))
+        theirs.flush()
+    if key is None and kind == "murmur2_random":
+        assert len(found[0]) == 4
+    else:
+        assert found[0] == found[1]
+
+
+def test_a_write_whose_topic_cannot_be_asked_for_ends_its_context(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from antecede.logs.confluent import Producer
+
+    with mock_cluster("a") as servers:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        with context():
+            producer.send("a", "1", partition=0)
+        producer._topics["a"].last[0] = 100  # offsets go back, as in a topic that was recreated
+
+        def away(_: str) -> None:
+            message = "the broker is away"
+            raise BrokerError(message)
+
+        past = Context()
+        producer.send("a", "2", partition=0, context=past)
+        monkeypatch.setattr(producer, "_topic", away)
+        with pytest.raises(ContextEndedError, match="the broker is away"):
+            past.settle()
 
 
 def test_murmur2_is_that_of_kafka() -> None:

@@ -76,7 +76,8 @@ class Tasks:
 
     def fail(self, error: Exception) -> None:
         """Make the iteration raise an error."""
-        self._failure = error
+        if self._failure is None or isinstance(self._failure, CauseMissingError):
+            self._failure = error  # the first that ended a task stays
         self.wake()
 
     def wake(self) -> None:

@@ -263,7 +263,12 @@ class Producer:
         at = Log(target.topic, partition, known.tag)
         if offset <= known.last.get(partition, -1):
             known.since = float("-inf")  # Offsets went back, so the topic was recreated.
-            tag = self._topic(target.topic).tag
+            try:
+                tag = self._topic(target.topic).tag
+            except BrokerError as failure:
+                reason = f"written, but to which topic of this name is not known: {failure}"
+                context.report(target, None, now, reason)
+                return
             at = Log(target.topic, partition, tag)
         known.last[partition] = offset
         context.report(target, offset, now, at=at)
@@ -302,19 +307,18 @@ class Producer:
 
     def _partition(self, known: _Topic, key: bytes | None) -> int:
         """Return the partition that the client would choose; -1 if we cannot know."""
-        if not key and not (key is not None and self._partitioner in ("consistent", "murmur2")):
-            if self._partitioner not in _CRC | _MURMUR:
-                return -1
+        kind = self._partitioner
+        if kind not in _CRC | _MURMUR:
+            return -1
+        if key is None or not (key or kind in _MURMUR):
+            key = b"" if kind in ("consistent", "murmur2") else None
+        if key is None:
             if known.left <= 0:
                 known.left, known.sticky = STICKY, known.sticky + 1
             known.left -= 1
             return known.sticky % known.partitions
-        assert key is not None
-        if self._partitioner in _CRC:
-            return zlib.crc32(key) % known.partitions
-        if self._partitioner in _MURMUR:
-            return (murmur2(key) & 0x7FFFFFFF) % known.partitions
-        return -1
+        found = zlib.crc32(key) if kind in _CRC else murmur2(key) & 0x7FFFFFFF
+        return found % known.partitions
 
     def _wait(self, context: Context, target: Log | None) -> None:
         until = time.monotonic() + PATIENCE

@@ -362,13 +362,14 @@ class Consumer(Instance, Started):
         record = Record(place, number, message, _header_of(message), moment, self._finish)
         record.attempts = max(0, details.num_delivered - 1)
         here[number] = record
+        needs = record.needs
+        if record.fault:
+            refuse(record, self.metrics)
         if self._order == "off":
             self._start(record)
             return
-        missing = self._gate.offer(place, number, record.needs, time.monotonic(), (name, number))
+        missing = self._gate.offer(place, number, needs, time.monotonic(), (name, number))
         record.early = missing is not None
-        if record.fault:
-            refuse(record, self.metrics)
         if missing is None or self._gate.shadow:
             self._start(record)
             self._work.set()  # a shadow looks up whether it was early

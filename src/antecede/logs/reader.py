@@ -416,11 +416,11 @@ class Reader(Generic[R]):
             if isinstance(item, tuple):
                 gate.reached(*item)
                 continue
-            missing = None
+            missing, needs = None, item.needs
+            if item.fault:
+                refuse(item, gate.metrics)
             if self.order != "off":
-                missing = gate.offer(item.log, item.offset, item.needs, now, place)
-                if item.fault:
-                    refuse(item, gate.metrics)
+                missing = gate.offer(item.log, item.offset, needs, now, place)
             item.early = missing is not None
             if missing is not None and not gate.shadow:
                 self._held[place] = item
