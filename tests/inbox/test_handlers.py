@@ -227,3 +227,15 @@ def test_a_relay_inside_a_relay_of_asyncio_leaves_the_outbox_to_it() -> None:
             assert await asyncio.wait_for(inbox.relay(publish), 5) == 1
 
     asyncio.run(run())
+
+
+def test_an_id_that_was_sent_before_is_dropped_not_an_error(make: Make) -> None:
+    inbox, there = make(), Inbox(None, topics={"mails"})
+    inbox.offer("1", topic="a")
+    for message in inbox.offer("2", topic="a"):
+        with message as transaction:
+            transaction.send("mails", message.id, id="17")
+            transaction.send("mails", "again", id="17")
+    got: list[Any] = []
+    inbox.relay(lambda out: got.extend(one.body for one in there.offer(**out.offer())))
+    assert (got[0], inbox.report().done, there.report().ready) == ("1", 2, 1)

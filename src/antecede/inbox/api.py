@@ -236,7 +236,8 @@ class Transaction:
         """Send a message when the transaction is committed; return it, with its causes.
 
         The message being handled is its cause. Name any further causes, for instance a message that
-        the same handler sent before.
+        the same handler sent before. A second message with the same topic and ``id`` is a
+        duplicate, which is dropped here or by its receivers.
         """
         self._require_open()
         check_topic(topic)

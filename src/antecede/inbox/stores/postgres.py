@@ -195,7 +195,8 @@ TAKE_OTHERS: Final = TAKE.replace("state = 1", "state = 1 AND key <> ALL(?)")
 TAKE_ONE: Final = TAKE.replace("state = 1", "state = 1 AND key = ?")
 DONE: Final = "SELECT antecede_done(?, ?, ?::float8)"
 SEND: Final = (
-    "INSERT INTO antecede_outbox(key, causes, form, body, made) VALUES (?, ?, ?, ?::bytea, ?)"
+    "INSERT INTO antecede_outbox(key, causes, form, body, made) VALUES (?, ?, ?, ?::bytea, ?) "
+    "ON CONFLICT (key) DO NOTHING"
 )
 READ: Final = "read"
 WRITE: Final = "write to"

@@ -415,7 +415,7 @@ class Sqlite:
             if sends:
                 link.connection.executemany(
                     "INSERT INTO antecede_outbox(key, causes, form, body, made) "
-                    "VALUES (?, ?, ?, ?, ?)",
+                    "VALUES (?, ?, ?, ?, ?) ON CONFLICT(key) DO NOTHING",
                     sends,
                 )
             if is_awaited:
