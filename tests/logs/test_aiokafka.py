@@ -232,3 +232,34 @@ def test_a_missing_cause_does_not_hide_that_reading_has_ended() -> None:
         await tasks.end()
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_a_handler_that_ends_in_a_thread_wakes_the_loop() -> None:
+    import threading
+    import time
+
+    from antecede.logs.aio import Tasks
+
+    async def main() -> None:
+        tasks, found = Tasks(["a"]), list[int]()
+
+        async def idle() -> None:
+            await asyncio.Event().wait()
+
+        def handler() -> None:
+            time.sleep(0.2)
+            found.append(1)
+            tasks.wake()
+
+        tasks.start(idle)
+        thread = threading.Thread(target=handler)
+        begin = time.monotonic()
+        thread.start()
+        got = await asyncio.wait_for(
+            anext(tasks.iterate(lambda: found.pop() if found else None)), 8
+        )
+        assert got == 1
+        assert time.monotonic() - begin < 4
+        await tasks.end()
+
+    asyncio.run(main())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Self, TypeVar
 
 from antecede.errors import BrokerError, CauseMissingError, UsageError
@@ -63,9 +64,12 @@ class Tasks:
         self._is_over = False
         self._failure: Exception | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
 
     def start(self, *works: Callable[[], Awaitable[None]]) -> None:
         """Run each of these functions in a task."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._tasks = [asyncio.create_task(self._guarded(work)) for work in works]
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -80,9 +84,17 @@ class Tasks:
             self._failure = error  # the first that ended a task stays
         self.wake()
 
-    def wake(self) -> None:
-        """Make the iteration check again whether there is something to yield."""
-        self._wake.set()
+    def wake(self, *events: asyncio.Event) -> None:
+        """Make the iteration check again whether there is something to yield; set events too.
+
+        Handlers may end in any thread.
+        """
+        for event in (self._wake, *events):
+            if self._loop is None or threading.get_ident() == self._thread:
+                event.set()
+            else:
+                with suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(event.set)
 
     def stop(self) -> None:
         """End the iteration."""

@@ -324,7 +324,7 @@ class Consumer(Instance, Started):
 
     def _finish(self, record: Record, is_done: bool) -> None:
         self._finished.append((record, is_done))
-        self._work.set()
+        self._tasks.wake(self._work)
 
     async def _pull(self, name: str) -> None:
         """Fetch a stream's messages, as many as there is room for."""
