@@ -94,7 +94,8 @@ def check_topic(topic: object, what: str = "topic") -> str:
     ):
         return topic
     raise UsageError(
-        f"{what} is {shown(topic)}; give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
+        f"{what} is {shown(topic)}; "
+        f"give 1 to {TOPIC_CHARS_MAX} printable characters without a slash"
     )
 
 
