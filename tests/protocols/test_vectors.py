@@ -116,3 +116,20 @@ class ReplacesItsClock(Vectors):
 
 def test_mutants_are_caught() -> None:
     assert caught("vectors", ReplacesItsClock) in {"liveness", "safety", "no_overblocking"}
+
+
+def test_two_losses_may_leave_an_effect_of_the_second_unmarked() -> None:
+    """As the record says: b:1, which asks for both, takes the other one along."""
+    world = World("vectors", "abcde")
+    lost, other = world.send("e", ["b", "c"]), world.send("a", ["b", "c", "d"])
+    for source, dest in ("eb", "ab", "ad"):
+        world.arrive_packet(source, dest)
+    world.send("b", ["c"])
+    world.send("d", ["c"])
+    world.arrive_packet("b", "c")
+    for message in (lost, other):
+        world.skip("c", *message)
+    assert world.marked == 1
+    world.arrive_packet("d", "c")
+    assert world.marked == 1
+    assert world.info.unmarked_by_skip

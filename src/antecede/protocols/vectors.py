@@ -97,6 +97,8 @@ class Vectors(Rules):
             cubic=True,
         ),
         lost_by_skip="a vector mixes the times of all messages to a process, also of those lost",
+        unmarked_by_skip="if a message is delivered although it asks for a lost one, its time "
+        "counts as here all that its sender knew of",
     )
     WIRE: ClassVar = VectorsWire
     IS_JOINT: ClassVar = True
