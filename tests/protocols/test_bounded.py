@@ -275,7 +275,7 @@ def test_a_limit_out_of_bounds_is_refused(k: object) -> None:
 def test_a_group_of_one_is_restored_with_the_limit_that_it_has_by_default() -> None:
     a = endpoint("bounded", process="a", members=["a"])
     codec = Codec(a)
-    assert codec.restore(codec.snapshot(a)).state() == a.state()
+    assert codec.restore(codec.snapshot(a), resumed=True).state() == a.state()
 
 
 def test_an_unknown_choice_is_refused() -> None:
