@@ -113,9 +113,9 @@ def _ids(admin: AdminClient, client: Client | Writer, topics: Sequence[str]) -> 
 
 def _own_headers(headers: object) -> list[tuple[str, Any]]:
     """Return a record's headers without the positions; refuse what is none."""
-    found = headers.items() if isinstance(headers, Mapping) else headers
+    found: Any = headers.items() if isinstance(headers, Mapping) else headers or ()
     try:
-        own = [(name, data) for name, data in found or () if name != HEADER]  # type: ignore[attr-defined]
+        own = [(name, data) for name, data in found if name != HEADER]
     except (TypeError, ValueError):
         own = [(None, None)]
     for name, data in own:
