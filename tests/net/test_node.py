@@ -348,7 +348,6 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
         ("store", 5.5),
         ("transport", 5.5),
         ("seed", "x"),
-        ("peers", "bob"),
         ("options", {"view": 3}),
         ("options", {"members": ["a", "b"]}),
         ("options", {1: 2}),

@@ -105,8 +105,8 @@ class Node:
             transport=transport, events=events, limits=limits, seed=seed,
         )  # fmt: skip
         listed = dict(peers) if isinstance(peers, Mapping) else list(peers)
-        if isinstance(peers, str) or not all(isinstance(name, str) for name in listed):
-            msg = f"peers={shown(peers)} are not names of processes; expected a list of strings"
+        if not all(isinstance(name, str) for name in listed):
+            msg = f"peers={shown(peers)} are not names of processes; expected strings"
             raise UsageError(msg)
         for name in options or ():
             if name in _NO_OPTIONS or not isinstance(name, str):
