@@ -85,11 +85,15 @@ def machine() -> dict[str, Value]:
 
 
 def _commit() -> str:
-    """Return the commit of the sources, with a plus sign if there are changes."""
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    root = Path(__file__).resolve().parent
-    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "-"
+    """Return the commit of the sources, with a plus sign if there are changes to them."""
+    here = Path(__file__).resolve().parent
+
+    def told(*words: str) -> str:
+        words = "git", "-C", str(here), *words
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = told("status", "--porcelain", "--", "../src", ".")  # the tables are no sources
+    return (told("rev-parse", "--short=8", "HEAD") or "-") + "+" * bool(changed)
 
 
 def _processor() -> str:

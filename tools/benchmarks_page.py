@@ -94,7 +94,7 @@ class Page:
             "Order over Kafka: rate, and delay added (median, 99%)",
             [f"{float(row['of_off']):.0%}" for row in kafka]
             + [
-                f"{float(row['added_p50_ms']):.1f} ms, {float(row['added_p99_ms']):.0f} ms"
+                f"{max(float(row['added_p50_ms']), 0):.1f} ms, {float(row['added_p99_ms']):.0f} ms"
                 for row in late
             ],
             ["the same consumer without order"],
@@ -108,7 +108,11 @@ class Page:
         log = self.rows("audit", events="20000000")
         yield _answer(
             "Audit on Spark: events per second of 20 million, two cores",
-            [f"{float(row['rate']):,.0f} ({_ARRANGED[row['engine']]})" for row in log],
+            [
+                f"{float(row['rate']):,.0f} ({_ARRANGED[row['engine']]})"
+                for row in log
+                if row["engine"] in _ARRANGED
+            ],
             ["600,000 of any DataFrame, the bound"],
         )
 
