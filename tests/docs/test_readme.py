@@ -48,9 +48,10 @@ def test_what_it_costs_was_measured() -> None:
         for row in measured("node_latency", mode=mode)
     )
     (kafka,) = measured("logs_latency", order="enforce")
-    added = float(kafka["added_p50_ms"])
-    assert f"nodes on one machine: {memory:.1f} ms in memory, {disk:.0f} ms on disk" in README
-    assert f"Kafka: {added:.0f} ms more" in README
+    assert f"nodes on one machine: {memory:.1f} ms in memory, {disk:.1f} ms on disk" in README
+    assert float(kafka["added_p50_ms"]) < 0.5
+    late = float(kafka["added_p99_ms"])
+    assert f"as without order for half of the records, {late:.0f} ms more for the" in README
 
 
 def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
