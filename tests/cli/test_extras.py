@@ -74,15 +74,18 @@ def test_a_small_log_is_audited_with_the_standard_library(log: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("name", "content", "told"),
     [
-        ("", "the log has no events"),
-        ("hello\n", "line 1 of log.jsonl: not JSON"),
+        ("log.jsonl", "", "the log has no events"),
+        ("log.jsonl", "hello\n", "line 1 of log.jsonl: not JSON"),
+        ("log.csv", "process;seq;kind;message\n", "the columns are separated by ';'"),
+        ("log.csv", "process,seq,kind\na,1,send\n", "the log lacks the column message"),
     ],
 )
 def test_with_the_standard_library_a_file_without_events_is_refused_as_such(
-    content: str, told: str, log: Path, tmp_path: Path
+    name: str, content: str, told: str, tmp_path: Path
 ) -> None:
+    log = tmp_path / name
     log.write_text(content)
     done = without("numpy,numba,pyarrow", "audit", log, "--out", tmp_path / "out")
     assert done.returncode == 2

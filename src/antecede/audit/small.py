@@ -15,7 +15,7 @@ from antecede.audit.results import AuditedFile, has_arrow, in_seconds
 from antecede.audit.verdicts import Asked
 from antecede.errors import LogError
 from antecede.events.lines import QUOTED_CHARS, csv_rows, events_in, json_rows, ours
-from antecede.events.rule import Event, Rejected, left_out
+from antecede.events.rule import Event, Rejected, left_out, require_columns
 from antecede.events.tables import EVENT_COLUMNS_NEEDED
 from antecede.report.diagrams import ClockedEvent
 
@@ -51,11 +51,14 @@ def _looks_like(path: Path, form: str) -> bool:
     with ours("read", path), path.open(encoding="utf-8-sig", errors="replace") as file:
         first = next((line for line in file if line.strip()), "").strip()
     if form == "csv":
-        return set(EVENT_COLUMNS_NEEDED) <= {name.strip(' "') for name in first.split(",")}
+        names = [name.strip(' "') for name in first.split(",")]
+        if not has_arrow():
+            require_columns(names)  # no other reader could say more
+        return set(EVENT_COLUMNS_NEEDED) <= {*names}
     if not has_arrow() and not _is_record(first):
         return True  # an empty or a torn line: no other reader could say more
-    names = {"process", "kind"} <= {*_KEY.findall(first)}
-    return first.startswith("{") and first != "{" and names and not _WRAPPED.search(first)
+    is_event = {"process", "kind"} <= {*_KEY.findall(first)}
+    return first.startswith("{") and first != "{" and is_event and not _WRAPPED.search(first)
 
 
 def _is_record(line: str) -> bool:
