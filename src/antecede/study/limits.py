@@ -1,7 +1,7 @@
 """The limits that verdicts depend on, each defined once.
 
 Papers say "nearly linear" or "barely noticeable". A verdict needs a number, and ours is as
-arbitrary as any, so every result also says which verdicts other limits would give.
+arbitrary as any, so most results also say which verdicts other limits would give.
 """
 
 from __future__ import annotations
